@@ -134,3 +134,15 @@ func (b *Board) Count(ctx context.Context) (int, error) {
 	}
 	return n, nil
 }
+
+// At reads one posting by its Ref, as Find does, but searches no listing: ErrNotFound if the board has none of that name. One round trip.
+func (b *Board) At(ctx context.Context, ref string) (Row, error) {
+	r, err := b.store.Find(ctx, ref)
+	if err == nil && r.Posting == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Row{}, fmt.Errorf("board: %.64q: %w", ref, err)
+	}
+	return r, nil
+}

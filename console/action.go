@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type action struct {
 }
 
 // actions are those of all pages.
-func actions() []action { return orderActions }
+func actions() []action { return slices.Concat(orderActions, systemActions) }
 
 // Result is what became of an action.
 type Result struct {

@@ -38,6 +38,13 @@ type Options struct {
 	// MES sends the job methods. Run runs it.
 	MES *mes.Client
 
+	// Doctor judges Redis and the broker, Check lists the broken invariants of the store and of the retained topics, each as the command of this name; nil = the page of the system has
+	// no such part. Each runs once at a time.
+	Doctor func(ctx context.Context) ([]jobstore.Diagnosis, error)
+	Check  func(ctx context.Context, store *jobstore.Store) ([]jobstore.Violation, error)
+	// Settings are the configuration in force, without secrets.
+	Settings []Setting
+
 	TopicPrefix string // default takt
 	Redis       string // what is shown of the addresses: without passwords
 	Broker      string
@@ -64,6 +71,8 @@ type Console struct {
 	polls   polls
 	results results
 	broker  health
+	doctor  survey[jobstore.Diagnosis]
+	check   survey[jobstore.Violation]
 
 	tasks     source[*task.Client]
 	workflows source[*workflow.Client]
@@ -110,6 +119,7 @@ func New(o Options) (*Console, error) {
 	for _, b := range o.Boards {
 		c.boards[b.Name] = &source[*board.Board]{open: b.Open, close: func(b *board.Board) { _ = b.Close() }} // nothing of it is left undone
 	}
+	c.surveys()
 	c.polls.start(c)
 	return c, nil
 }
@@ -153,6 +163,8 @@ func (c *Console) Run(ctx context.Context) error {
 	})
 	parts.Go(func() { c.watchBroker(work) })
 	parts.Go(func() { c.watchOrders(work) })
+	parts.Go(func() { c.doctor.serve(work) })
+	parts.Go(func() { c.check.serve(work) })
 	var err error
 	select {
 	case <-ctx.Done():

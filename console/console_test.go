@@ -27,7 +27,7 @@ func TestHeaders(t *testing.T) {
 	p.run("cell-07", &isa95.JobOrder{JobOrderID: "JO-1"})
 	inline := regexp.MustCompile(`(?i)<script(?: type="module" src="/assets/takt\.js")?>[^<]|<style| style=| on[a-z]+=`)
 	for path, want := range map[string]int{
-		"/": 200, "/orders": 200, "/runs": 200, "/api/v1/runs": 200, "/orders/JO-1": 200, "/orders/JO-1/abort": 200, "/api/v1/orders": 200, "/api/v1/orders/JO-1": 200, "/assets/takt.css": 200, "/assets/takt.js": 200,
+		"/": 200, "/orders": 200, "/runs": 200, "/api/v1/runs": 200, "/system": 200, "/api/v1/system": 200, "/system/dead": 200, "/search": 200, "/search?q=x": 200, "/search?q=JO-1": 303, "/orders/JO-1": 200, "/orders/JO-1/abort": 200, "/api/v1/orders": 200, "/api/v1/orders/JO-1": 200, "/assets/takt.css": 200, "/assets/takt.js": 200,
 		"/orders/JO-2": 404, "/orders/JO-1/explode": 404, "/orders/JO-1/resume": 409, "/orders?state=Lost": 400, "/orders?page=0": 400, "/orders?sort=color": 400, "/tasks": 404, "/assets/": 404, "/assets/chart.css": 200, "/assets/takt.svg": 200,
 		"/api/v1/orders/JO-2": 404, "/orders/a%2Fb": 404, "/..%2f..%2fetc/passwd": 404, "/assets/..%2f..%2fguard.go": 404,
 	} {

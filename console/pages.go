@@ -32,7 +32,7 @@ type page struct {
 const apiPath = "/api/v1"
 
 // pages are those of all parts.
-func pages() []page { return orderPages }
+func pages() []page { return slices.Concat(orderPages, systemPages) }
 
 var orderPages = []page{
 	{"/{$}", "/overview", "overview", 0, (*Console).overview},
@@ -51,6 +51,7 @@ type Frame struct {
 	Now     time.Time `json:"now"`
 	AsOf    time.Time `json:"as_of,omitzero"` // of the list of orders
 	Notice  string    `json:"notice,omitempty"`
+	Query   string    `json:"query,omitempty"` // that was looked for
 
 	Title, Nav string  `json:"-"`
 	Version    string  `json:"-"`
@@ -73,7 +74,7 @@ type Entry struct{ Name, Href string }
 
 // Entries are the pages that are not reached from another one.
 func (f *Frame) Entries() []Entry {
-	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}}
+	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"System", "/system"}}
 }
 
 // Down are the servers that do not answer.
@@ -102,6 +103,11 @@ type problem struct {
 
 func (p *problem) Error() string { return p.Text }
 
+// elsewhere is an answer that leads to another address.
+type elsewhere string
+
+func (e elsewhere) Error() string { return "see " + string(e) }
+
 // away says what an error of Redis means for a page.
 func away(err error) error {
 	if jobstore.Waits(err) || errors.Is(err, context.DeadlineExceeded) {
@@ -123,7 +129,10 @@ func (c *Console) serve(p page, api bool) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 		defer cancel()
 		data, err := c.read(ctx, p, r)
+		var there elsewhere
 		switch {
+		case errors.As(err, &there):
+			http.Redirect(w, r, string(there), http.StatusSeeOther)
 		case err != nil:
 			c.fail(w, r, err)
 		case api:

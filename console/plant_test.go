@@ -69,7 +69,7 @@ func newPlant(t *testing.T) *plant {
 	p.flows, err = workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: prefix, Log: quiet})
 	testenv.Must(t, err)
 	t.Cleanup(p.flows.Close)
-	p.board, err = board.Open(t.Context(), srv.URL+"?namespace="+prefix+"-board")
+	p.board, err = board.Open(t.Context(), srv.URL+"?namespace="+prefix+":board")
 	testenv.Must(t, err)
 	t.Cleanup(func() { testenv.Must(t, p.board.Close()) })
 	p.redis = testenv.CountingProxy(t, srv.URL)
@@ -97,7 +97,7 @@ func (p *plant) start(open func(ctx context.Context) (*jobstore.Store, error), b
 			return workflow.Open(ctx, p.redis.URL, workflow.Options{Prefix: p.prefix, Log: quiet})
 		}
 		o.Boards = []BoardOptions{{"main", "board.example", func(ctx context.Context) (*board.Board, error) {
-			return board.Open(ctx, p.redis.URL+"?namespace="+p.prefix+"-board")
+			return board.Open(ctx, p.redis.URL+"?namespace="+p.prefix+":board")
 		}}}
 	}
 	p.console, err = New(o)

@@ -31,7 +31,7 @@ func parseTemplates() map[string]*template.Template {
 			continue
 		}
 		t := template.New(name).Funcs(template.FuncMap{
-			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "list": func(all ...any) []any { return all },
+			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "list": func(all ...any) []any { return all },
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
 		})
 		all[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -109,4 +109,13 @@ func shorten(text string, bytes int) string {
 		bytes--
 	}
 	return text[:bytes]
+}
+
+// cell is a text as a cell of a table shows it; JSON has all of it.
+func cell(text string) string {
+	const most = 300
+	if len(text) <= most {
+		return text
+	}
+	return shorten(text, most) + "… (cut: the JSON of this page has all of it)"
 }

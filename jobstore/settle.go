@@ -395,7 +395,7 @@ func (s *Store) noted(ctx context.Context, calls []call, settlements []Settlemen
 
 // Cursor is the id of the last change that is published, "" if none ever was.
 func (s *Store) Cursor(ctx context.Context) (string, error) {
-	id, err := s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.Cursors()).Field("_global").Build()).ToString()
+	id, err := s.rdb.Do(ctx, s.rdb.B().Hget().Key(s.keys.Cursors()).Field(globalCursor).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return "", fmt.Errorf("jobstore: cursor: %w", err)
 	}

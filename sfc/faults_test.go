@@ -10,6 +10,7 @@ import (
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/recipe"
 )
@@ -38,7 +39,7 @@ func TestPendingEntriesTrimmed(t *testing.T) {
 	bracketCell(p.cell)
 	p.workMaster("WM", []byte(bracket))
 	k := keys.New(p.prefix)
-	p.redis.Must(t, "SET", k.Lease(roleSweeper), "another instance")
+	p.redis.Must(t, "SET", k.Lease(jobstore.RoleSweeper), "another instance")
 	wrong := k.SfcMailbox(string(scope), "part.v1")
 	p.redis.Must(t, "RPUSH", wrong, "keeps the entry pending")
 	g := testenv.CountingProxy(t, p.redis.URL)

@@ -16,15 +16,12 @@ import (
 // is missing in it would cost more than it helps.
 const maxQueued = 20_000
 
-// roleSweeper is the role of the one instance that sweeps as time goes by.
-const roleSweeper = "sfc-sweeper"
-
 // sweeperTTL is after how long another instance sweeps instead of a dead one.
 const sweeperTTL = 15 * time.Second
 
 // runSweeper sweeps every SweepEvery, in one instance of all (B.10 b).
 func (e *Engine) runSweeper(ctx context.Context) error {
-	return e.store.Lease(ctx, roleSweeper, sweeperTTL, func(ctx context.Context, _ *jobstore.Lease) error {
+	return e.store.Lease(ctx, jobstore.RoleSweeper, sweeperTTL, func(ctx context.Context, _ *jobstore.Lease) error {
 		for {
 			e.trySweep(ctx)
 			if pause(ctx, e.opt.SweepEvery) != nil {

@@ -136,6 +136,12 @@ var _ DeadLetters = (*RedisDeadLetters)(nil)
 // DeadLetters are those in Redis.
 func (c *Client) DeadLetters() *RedisDeadLetters { return &RedisDeadLetters{c} }
 
+// Count is how many there are. One command.
+func (d *RedisDeadLetters) Count(ctx context.Context) (int64, error) {
+	n, err := d.c.rdb.Do(ctx, d.c.rdb.B().Hlen().Key(d.c.keys.TaskDead()).Build()).AsInt64()
+	return n, deadError("count", err)
+}
+
 // List reads up to 5,000 letters for one page.
 func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, error) {
 	f, err := f.Complete()

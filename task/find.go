@@ -314,3 +314,36 @@ func (p position) behind(score float64) position {
 	}
 	return position{score, 1}
 }
+
+// Named says what has a name: exactly this one.
+type Named struct {
+	Task     bool // false, too, of one that only reading the queues would find
+	Group    bool
+	Schedule bool
+}
+
+// Named looks for the name of a task, a group or a schedule where a name leads to: results, dead letters, blocked tasks, and the place that a Ref says. It takes at most three round trips and
+// eight commands; Find looks in the queues, too.
+func (c *Client) Named(ctx context.Context, name string) (n Named, err error) {
+	ref, err := ParseRef(name)
+	if err != nil {
+		return n, nil // no task can be called so, nor what is named as tasks are
+	}
+	b := c.rdb.B()
+	f := &finder{c: c, id: ref.ID}
+	t, err := f.at(ctx, ref)
+	if t == nil && err == nil {
+		t, err = f.indexed(ctx)
+	}
+	n.Task = t != nil
+	if err != nil {
+		return n, fmt.Errorf("task: look for %s: %w", ref.ID, err)
+	}
+	replies := c.rdb.DoMulti(ctx, b.Exists().Key(c.keys.GroupState(name)).Build(), b.Hexists().Key(c.keys.SchedulerEntries()).Field(name).Build())
+	for i, to := range []*bool{&n.Group, &n.Schedule} {
+		if *to, err = replies[i].AsBool(); err != nil {
+			return n, fmt.Errorf("task: look for %s: %w", name, err)
+		}
+	}
+	return n, nil
+}

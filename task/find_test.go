@@ -74,6 +74,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A name leads to a task where names lead to one, and by its reference, without a look into the queues; to groups and schedules always.
+func TestNamed(t *testing.T) {
+	e := newEnv(t)
+	_, release := stocked(e)
+	defer release()
+	k, wait, late := e.keys(), send(e, Double, double{7}, task.Background, task.Large), send(e, Double, double{8}, task.In(time.Hour))
+	e.do("HSET", k.GroupState("g-1"), "total", "2")
+	e.do("HSET", k.SchedulerEntries(), "nightly", "{}")
+	for name, want := range map[string]task.Named{
+		"dead-1": {Task: true}, wait.Ref.String(): {Task: true}, late.Ref.String(): {Task: true}, wait.ID: {}, "g-1": {Group: true}, "nightly": {Schedule: true},
+		"": {}, "normal:small/x": {}, strings.Repeat("x", 10_000): {},
+	} {
+		if got, err := e.client.Named(e.ctx(), name); got != want || err != nil {
+			t.Errorf("%.40s: %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	if n, err := e.client.DeadLetters().Count(e.ctx()); n != 1 || err != nil {
+		t.Errorf("%d dead letters, %v", n, err)
+	}
+}
+
 // What Find shows of a task can be read as its type reads it; what is of another type, or does not fit, is refused.
 func TestArgsOf(t *testing.T) {
 	e := newEnv(t)

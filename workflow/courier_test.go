@@ -146,3 +146,15 @@ func TestCourierPastUnknownShard(t *testing.T) {
 	}
 	e.ok(e.do("DEL", out).Error())
 }
+
+// The dead letters of the outboxes are counted over all shards.
+func TestCountDead(t *testing.T) {
+	e := newEnv(t, shards(2))
+	e.broken = true // Check reports them
+	for _, shard := range []int{0, 1, 1} {
+		e.srv.Must(t, "XADD", shardPrefix(e.opts.Prefix, shard)+":workflow:out:dead", "*", "dead-reason", "failed")
+	}
+	if n, err := e.CountDead(t.Context()); n != 3 || err != nil {
+		t.Errorf("%d dead letters, %v", n, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -81,4 +82,23 @@ func failure(_ *ActivityTask, cause error) Event {
 	}
 	data, _ := json.Marshal(map[string]any{"error": map[string]string{"type": "*workflow.GivenUp", "message": message}}) // strings always can be
 	return Event{Type: EventActivityErr, Data: data}
+}
+
+// CountDead is how many entries of the outboxes were no messages, and are dead letters. One command for each shard of several; a single one has no outbox.
+func (c *Client) CountDead(ctx context.Context) (total int64, err error) {
+	if len(c.shards) == 1 {
+		return 0, nil
+	}
+	var cmds rueidis.Commands
+	for _, s := range c.shards {
+		cmds = append(cmds, c.rdb.B().Xlen().Key(s.all.DeadLetter(s.keys.Outbox())).Build())
+	}
+	for _, r := range c.rdb.DoMulti(ctx, cmds...) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return 0, fmt.Errorf("workflow: dead letters: %w", err)
+		}
+		total += n
+	}
+	return total, nil
 }

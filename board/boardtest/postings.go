@@ -200,7 +200,9 @@ var postings = map[string]func(*world){
 			w.Errorf("created %v, modified %v", r.CreatedOn, r.LastModified)
 		}
 		w.must(w.claim(w.b, p, "w").Abandon(w.ctx))
-		r, err = w.b.Find(w.ctx, p.Ref)
+		_, err = w.b.At(w.ctx, "no-such-ref")
+		w.is(err, board.ErrNotFound)
+		r, err = w.b.At(w.ctx, p.Ref)
 		w.must(err)
 		if r.LastModified.Before(r.CreatedOn) {
 			w.Errorf("created %v, modified %v", r.CreatedOn, r.LastModified)

@@ -12,28 +12,50 @@ import (
 	"github.com/taktworks/takt/publisher"
 )
 
-type checkCmd struct {
-	RetainedConfig
+// checkRules are what a check judges by.
+type checkRules struct {
+	RetainedConfig       `embed:""`
 	Grace                time.Duration `help:"Younger entries of streams and late timers count as work in hand." default:"30s"`
 	Waiting              time.Duration `help:"An order that may start and that nothing has started for longer is reported." default:"24h"`
 	RequireConfiguration bool          `help:"Report orders of scopes that were never configured, as takt serve refuses them." default:"true" negatable:""`
-	JSON                 bool          `name:"json" help:"One JSON object per broken invariant."`
+}
+
+type checkCmd struct {
+	checkRules `embed:""`
+	JSON       bool `name:"json" help:"One JSON object per broken invariant."`
+}
+
+// rulesOf are the rules for a process with these settings.
+func rulesOf(sc *ServeConfig) checkRules {
+	return checkRules{sc.RetainedConfig, 30 * time.Second, 24 * time.Hour, sc.RequireConfiguration}
 }
 
 func (c *checkCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
-	conn, hangUp, err := a.dial(ctx, "takt-check-"+randomHex(4))
+	if err := a.findBroker(); err != nil {
+		return err
+	}
+	found, err := c.standing(ctx, a, store)
 	if err != nil {
 		return err
 	}
+	return violations(a, found, c.JSON, "nothing found: store, streams and retained topics agree")
+}
+
+// standing lists the broken invariants of the store and of the retained topics that last.
+func (r *checkRules) standing(ctx context.Context, a *app, store *jobstore.Store) ([]invariant.Violation, error) {
+	conn, hangUp, err := a.dialAs(ctx, a.Config, "takt-check-"+randomHex(4))
+	if err != nil {
+		return nil, err
+	}
 	defer hangUp()
-	options := jobstore.CheckOptions{Grace: c.Grace, Waiting: c.Waiting, AnyScope: !c.RequireConfiguration}
+	options := jobstore.CheckOptions{Grace: r.Grace, Waiting: r.Waiting, AnyScope: !r.RequireConfiguration}
 	found, err := invariant.Standing(ctx, 3, time.Second, func() ([]invariant.Violation, error) {
-		return checkAll(ctx, store, conn, c.publisherOptions(a.TopicPrefix, a.log), options)
+		return checkAll(ctx, store, conn, r.publisherOptions(a.TopicPrefix, a.log), options)
 	})
 	if err != nil {
-		return &exitError{exitNoAnswer, err}
+		err = &exitError{exitNoAnswer, err}
 	}
-	return violations(a, found, c.JSON, "nothing found: store, streams and retained topics agree")
+	return found, err
 }
 
 // violations prints what a check found, or that it found nothing, which is none.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"time"
 
 	"github.com/taktworks/takt/console"
 	"github.com/taktworks/takt/internal/telemetry"
@@ -17,6 +17,8 @@ import (
 type consoleCmd struct {
 	Listen string   `help:"Address of this machine; port 0 is a free one." default:"127.0.0.1:8420" placeholder:"ADDR"`
 	Host   []string `help:"Names beside localhost that a browser may call the console by, of a tunnel or a proxy on this machine." placeholder:"NAME"`
+
+	checkRules `embed:""`
 }
 
 func (c *consoleCmd) Run(ctx context.Context, a *app) error {
@@ -28,7 +30,7 @@ func (c *consoleCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	parts := newGroup(ctx)
-	url, err := parts.console(a.Config, "listen", c.Listen, c.Host, embedded, a.log)
+	url, err := parts.console(a, "listen", c.Listen, c.Host, c.checkRules, embedded)
 	if err != nil {
 		return err
 	}
@@ -41,11 +43,19 @@ func (c *consoleCmd) Run(ctx context.Context, a *app) error {
 const consoleSource = "urn:takt:console"
 
 // console starts the web console as a part, on the address of a flag, and returns where it is.
-func (g *group) console(cfg *Config, flag, listen string, hosts []string, embedded bool, log *slog.Logger) (url string, err error) {
+func (g *group) console(a *app, flag, listen string, hosts []string, rules checkRules, embedded bool) (url string, err error) {
+	cfg, log := a.Config, a.log
 	name := "takt-console-" + randomHex(4)
 	client, err := mes.New(mes.Options{MQTT: cfg.mqttOptions(name, 0, log), TopicPrefix: cfg.TopicPrefix, Source: consoleSource, Log: log})
 	if err != nil {
 		return "", &exitError{exitUsage, err}
+	}
+	var settings []console.Setting
+	for _, s := range a.inForce() {
+		if (s.Name == "redis" || s.Name == "mqtt") && s.Origin == "default" { // neither has one
+			s.Origin = "started by takt"
+		}
+		settings = append(settings, console.Setting(s))
 	}
 	c, err := console.New(console.Options{
 		Listen: listen, Hosts: hosts, MES: client, TopicPrefix: cfg.TopicPrefix,
@@ -62,7 +72,14 @@ func (g *group) console(cfg *Config, flag, listen string, hosts []string, embedd
 		Workflows: func(ctx context.Context) (*workflow.Client, error) {
 			return looking(cfg).workflowClient(ctx, embedded, workflow.Options{Log: log})
 		},
-		Redis: telemetry.Hide(cfg.Redis), Broker: telemetry.Hide(cfg.MQTT), Version: readBuild().Version, Log: log,
+		Doctor: func(ctx context.Context) ([]jobstore.Diagnosis, error) {
+			return (&doctorCmd{Timeout: 2 * time.Second}).examine(ctx, looking(cfg), embedded).rows, ctx.Err()
+		},
+		Check: func(ctx context.Context, store *jobstore.Store) ([]jobstore.Violation, error) {
+			return rules.standing(ctx, a, store)
+		},
+		Settings: settings,
+		Redis:    telemetry.Hide(cfg.Redis), Broker: telemetry.Hide(cfg.MQTT), Version: readBuild().Version, Log: log,
 	})
 	if wrong, ok := errors.AsType[*console.AddressError](err); ok {
 		return "", &exitError{exitUsage, fmt.Errorf("--%s is %q: %s", flag, wrong.Address, wrong.Rule)}

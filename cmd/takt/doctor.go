@@ -23,18 +23,23 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	if a.Redis == "" && a.MQTT == "" {
 		return &exitError{exitUsage, errors.Join(a.needRedis(), a.needMQTT())}
 	}
+	return c.print(a, c.examine(ctx, a.Config, embedded))
+}
+
+// examine looks at both servers, and at this host.
+func (c *doctorCmd) examine(ctx context.Context, cfg *Config, embedded bool) examined {
 	// Each finding is a row, so the log stays quiet.
 	quiet := slog.New(slog.DiscardHandler)
 	broker := make(chan examined, 1)
-	go func() { broker <- c.broker(ctx, a.Config, quiet) }()
-	found := c.redis(ctx, a.storeOptions(embedded, quiet))
+	go func() { broker <- c.broker(ctx, cfg, quiet) }()
+	found := c.redis(ctx, cfg.storeOptions(embedded, quiet))
 	other := <-broker
 	found.rows, found.silent = append(found.rows, other.rows...), found.silent || other.silent
 	if found.looked && other.looked {
-		found.rows = append(found.rows, diagnoseTopics(a.TopicPrefix, found.storeID, other))
+		found.rows = append(found.rows, diagnoseTopics(cfg.TopicPrefix, found.storeID, other))
 	}
 	found.rows = append(found.rows, diagnoseZones(zones.Find()))
-	return c.print(a, found)
+	return found
 }
 
 // diagnoseZones judges where the time zones of schedules come from, on this host.

@@ -15,16 +15,17 @@ func Living(ctx context.Context, rdb rueidis.Client, k keys.Keys, ids []string) 
 	if len(ids) == 0 {
 		return alive, nil
 	}
-	cmds := make(rueidis.Commands, len(ids))
+	names := make([]string, len(ids))
 	for i, id := range ids {
-		cmds[i] = rdb.B().Get().Key(k.Worker(id)).Build()
+		names[i] = k.Worker(id)
 	}
-	for i, r := range rdb.DoMulti(ctx, cmds...) {
-		token, err := r.ToString()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			return nil, err
-		}
-		alive[ids[i]] = err == nil && !strings.HasPrefix(token, takeoverMark)
+	tokens, err := rdb.Do(ctx, rdb.B().Mget().Key(names...).Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		token, err := tokens[i].ToString()
+		alive[id] = err == nil && !strings.HasPrefix(token, takeoverMark)
 	}
 	return alive, nil
 }

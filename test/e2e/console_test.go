@@ -12,14 +12,20 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// pageOf is a page of the console that a process names in what it printed.
-func pageOf(t *testing.T, printed, path string) string {
+// consoleOf is the address of the console that a process names in what it printed.
+func consoleOf(t *testing.T, printed string) string {
 	t.Helper()
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(printed)
 	if address == "" {
 		t.Fatalf("no address of a console:\n%s", printed)
 	}
-	answer, err := http.Get(address + path)
+	return address
+}
+
+// pageOf is a page of it.
+func pageOf(t *testing.T, printed, path string) string {
+	t.Helper()
+	answer, err := http.Get(consoleOf(t, printed) + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +37,7 @@ func pageOf(t *testing.T, printed, path string) string {
 	return string(text)
 }
 
-// The console alone starts where neither Redis nor a broker is; in a process that serves it shows that the engine is there.
+// The console alone starts where neither Redis nor a broker is; in a process that serves it shows that the engine is there, and how the system is.
 func TestConsoleProcesses(t *testing.T) {
 	t.Parallel()
 	nowhere := func() string { return fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "127.0.0.1")) }
@@ -51,6 +57,16 @@ func TestConsoleProcesses(t *testing.T) {
 	testenv.Eventually(t, "it shows the engine", func() bool {
 		text := pageOf(t, served.Stderr(), "")
 		return strings.Contains(text, "line-1") && strings.Contains(text, "Redis answers") && strings.Contains(text, "Broker answers")
+	})
+	answer, err := http.PostForm(consoleOf(t, served.Stderr())+"api/v1/system/check", nil)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%v %+v", err, answer)
+	}
+	answer.Body.Close()
+	testenv.Eventually(t, "it shows what takt doctor, takt check and takt config say", func() bool {
+		text := pageOf(t, served.Stderr(), "system")
+		return strings.Contains(text, "eviction") && strings.Contains(text, "broker: message size") && strings.Contains(text, "nothing found</span>") &&
+			strings.Contains(text, "<td>flag</td>") && strings.Contains(text, "intake-bytes")
 	})
 	served.Stop()
 }

@@ -1,0 +1,374 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
+)
+
+// Setting is one value of the configuration in force.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`  // without secrets
+	Origin string `json:"origin"` // flag, environment NAME, file PATH or default
+}
+
+var systemPages = []page{
+	{"/system", "/system", "system", 0, (*Console).system},
+	{"/system/dead", "/system/dead", "letters", Operator, (*Console).dead}, // commands to equipment have what their answers must carry
+	{"/search", "/search", "search", 0, (*Console).search},
+}
+
+var systemActions = []action{
+	{"/system/check", "system.check", Operator, nil, (*Console).startCheck},
+	{"/system/dead/{stream}/delete", "dead.delete", Operator, askLetter, letters((*jobstore.Store).DeleteLetter)},
+	{"/system/dead/{stream}/clear", "dead.clear", Admin, askClear, letters((*jobstore.Store).DeleteLettersUntil)},
+}
+
+// survey is something that is found out on demand, once at a time for all browsers.
+type survey[T any] struct {
+	run    func(ctx context.Context) ([]T, error) // nil: this console does not know how
+	within time.Duration
+	asked  chan struct{}
+
+	mu    sync.Mutex
+	state Survey[T]
+}
+
+// Survey is how far one is, and what the last one found.
+type Survey[T any] struct {
+	Began   time.Time `json:"began,omitzero"` // of the one that goes on; zero: none does
+	Ended   time.Time `json:"ended,omitzero"` // of the last one; zero: there was none
+	Seconds float64   `json:"seconds"`        // that it took
+	Problem string    `json:"problem,omitempty"`
+	Total   int       `json:"total"`
+	Found   []T       `json:"found"` // at most 1,000
+}
+
+// Bounds of what looks at the whole system.
+const (
+	doctorWithin = 10 * time.Second
+	doctorEvery  = time.Minute // while a browser shows the page
+	checkWithin  = time.Minute
+	foundKept    = 1000
+	foundShown   = 50
+)
+
+func (c *Console) surveys() {
+	c.doctor = survey[jobstore.Diagnosis]{run: c.o.Doctor, within: doctorWithin, asked: make(chan struct{}, 1)}
+	c.check = survey[jobstore.Violation]{within: checkWithin, asked: make(chan struct{}, 1)}
+	if c.o.Check != nil {
+		c.check.run = func(ctx context.Context) ([]jobstore.Violation, error) {
+			store, err := c.needStore()
+			if err != nil {
+				return nil, err
+			}
+			return c.o.Check(ctx, store)
+		}
+	}
+}
+
+// ask begins one, unless one goes on.
+func (s *survey[T]) ask() (begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if begun = s.state.Began.IsZero() && s.run != nil; begun {
+		s.state.Began = time.Now().UTC()
+		s.asked <- struct{}{} // has room, for none goes on
+	}
+	return begun
+}
+
+// now is how far it is; nil: this console does not know how.
+func (s *survey[T]) now() *Survey[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return nil
+	}
+	state := s.state
+	return &state
+}
+
+// serve does what is asked for until ctx ends.
+func (s *survey[T]) serve(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.asked:
+		}
+		within, cancel := context.WithTimeout(ctx, s.within)
+		found, err := s.run(within)
+		cancel()
+		s.mu.Lock()
+		end := Survey[T]{Ended: time.Now().UTC(), Total: len(found), Found: append([]T{}, found[:min(len(found), foundKept)]...)}
+		if end.Seconds = end.Ended.Sub(s.state.Began).Round(10 * time.Millisecond).Seconds(); err != nil {
+			end.Problem = telemetry.Hide(err.Error())
+		}
+		s.state = end
+		s.mu.Unlock()
+	}
+}
+
+// System is how Takt itself is.
+type System struct {
+	*Frame
+	Takt     string                      `json:"version"` // of this console
+	Go       string                      `json:"go"`
+	Doctor   *Survey[jobstore.Diagnosis] `json:"doctor,omitempty"`
+	Check    *Survey[jobstore.Violation] `json:"check,omitempty"`
+	Settings []Setting                   `json:"settings,omitempty"` // for operators
+	Dead     []DeadPart                  `json:"dead"`
+	jobstore.Condition
+	Letters int64 `json:"dead_letters"`
+}
+
+// DeadPart is dead letters of one part.
+type DeadPart struct {
+	Name    string `json:"name"` // of the stream below the key prefix, or of the part
+	Holds   string `json:"holds"`
+	Letters int64  `json:"letters"`
+	Href    string `json:"-"` // "" = they have no page
+}
+
+func (c *Console) system(ctx context.Context, r *http.Request) (shown, error) {
+	if last := c.doctor.now(); last != nil && time.Since(last.Ended) > doctorEvery {
+		c.doctor.ask()
+	}
+	o := &System{Frame: c.newFrame("System", "System"), Takt: c.o.Version, Go: runtime.Version(), Doctor: c.doctor.now(), Check: c.check.now()}
+	o.polled(r)
+	if o.Visitor = visitorOf(ctx); o.May("operator") {
+		o.Settings = c.o.Settings
+	}
+	store, err := c.needStore()
+	if err == nil {
+		if o.Condition, err = store.Condition(ctx); err == nil {
+			o.Dead, err = c.deadParts(ctx, store)
+		}
+	}
+	o.note(err)
+	o.Ticks = o.Check != nil && !o.Check.Began.IsZero() || slices.ContainsFunc(o.Streams, func(s jobstore.StreamInfo) bool { return !s.Oldest.IsZero() })
+	for _, part := range o.Dead {
+		o.Letters += part.Letters
+	}
+	return o, nil
+}
+
+// Given are the settings that have not their defaults, Defaults the others.
+func (o *System) Given() []Setting { return slices.DeleteFunc(slices.Clone(o.Settings), isDefault) }
+func (o *System) Defaults() []Setting {
+	return slices.DeleteFunc(slices.Clone(o.Settings), func(s Setting) bool { return !isDefault(s) })
+}
+
+func isDefault(s Setting) bool { return s.Origin == "default" }
+
+// Holds says what is in a stream.
+func (o *System) Holds(stream string) string {
+	return map[string]string{
+		"sfc:work": "job orders that the engine is to start or go on with", "sfc:outbox": "commands to equipment", "event:receiver:list": "status events to send",
+		"joborder:changes:_global": "changes for the retained topics; the last 5,000 stay",
+	}[stream]
+}
+
+// Shown are the findings of a check that the page has.
+func (s *Survey[T]) Shown() []T { return s.Found[:min(len(s.Found), foundShown)] }
+
+// Left is how many more there are.
+func (s *Survey[T]) Left() int { return s.Total - len(s.Shown()) }
+
+// deadHolds says what is in the streams of dead letters.
+var deadHolds = map[string]string{
+	"intake:dead": "commands, answers, events and timers that could not be handled", "publisher:deadletter": "changes that could not be published",
+	"sfc:work:dead": "work for the engine", "sfc:outbox:dead": "commands to equipment", "event:receiver:list:dead": "status events",
+}
+
+// deadParts counts the dead letters of all parts.
+func (c *Console) deadParts(ctx context.Context, store *jobstore.Store) (parts []DeadPart, err error) {
+	streams, err := store.DeadStreams(ctx)
+	for _, d := range streams {
+		parts = append(parts, DeadPart{d.Name, deadHolds[d.Name], d.Letters, deadPath(d.Name)})
+	}
+	if err == nil && c.tasks.open != nil {
+		part := DeadPart{Name: "tasks", Holds: "tasks that failed for good", Href: "/tasks/dead"}
+		part.Letters, err = countDead(ctx, &c.tasks, func(t *task.Client) (int64, error) { return t.DeadLetters().Count(ctx) })
+		parts = append(parts, part)
+	}
+	if err == nil && c.workflows.open != nil {
+		part := DeadPart{Name: "workflow:out:dead", Holds: "messages between shards of workflows; redis-cli XRANGE shows them"}
+		part.Letters, err = countDead(ctx, &c.workflows, func(w *workflow.Client) (int64, error) { return w.CountDead(ctx) })
+		parts = append(parts, part)
+	}
+	return parts, err
+}
+
+func countDead[C any](ctx context.Context, s *source[C], count func(C) (int64, error)) (int64, error) {
+	client, err := s.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return count(client)
+}
+
+func deadPath(stream string) string { return "/system/dead?stream=" + url.QueryEscape(stream) }
+
+// Dead is the dead letters of all parts, and those of one stream.
+type Dead struct {
+	*Frame
+	Parts   []DeadPart        `json:"parts"`
+	Stream  string            `json:"stream"`
+	Letters []jobstore.Letter `json:"letters"`         // the newest first
+	Older   string            `json:"older,omitempty"` // of the parameter before, for those that come next
+
+	Boards bool     `json:"-"`
+	Rows   []Buried `json:"-"`
+	Back   string   `json:"-"`
+}
+
+// Buried is one dead letter for people.
+type Buried struct {
+	ID     string
+	Time   time.Time
+	Reason string
+	Fields []Value
+	Cut    bool // JSON has more
+}
+
+const (
+	lettersPage = 10
+	letterShown = 1000 // bytes of the values of one letter
+)
+
+func (c *Console) dead(ctx context.Context, r *http.Request) (shown, error) {
+	o := &Dead{Frame: c.newFrame("Dead letters", "System"), Stream: r.FormValue("stream"), Letters: []jobstore.Letter{}, Boards: len(c.o.Boards) > 0}
+	store, err := c.needStore()
+	if err != nil {
+		return nil, err
+	}
+	if o.Parts, err = c.deadParts(ctx, store); err != nil {
+		return nil, away(err)
+	}
+	streams := slices.DeleteFunc(slices.Clone(o.Parts), func(p DeadPart) bool { return deadHolds[p.Name] == "" })
+	if o.Stream == "" {
+		o.Stream = streams[max(0, slices.IndexFunc(streams, func(p DeadPart) bool { return p.Letters > 0 }))].Name
+	}
+	if deadHolds[o.Stream] == "" {
+		return nil, &problem{http.StatusNotFound, "No such dead letters", fmt.Sprintf("stream is %.64q: must be one of those that /system/dead lists.", o.Stream)}
+	}
+	id, before := r.FormValue("id"), r.FormValue("before")
+	for name, value := range map[string]string{"id": id, "before": before} {
+		if value != "" && !jobstore.IsEntryID(value) {
+			return nil, &problem{http.StatusBadRequest, "No such dead letter", fmt.Sprintf("%s is %.64q: must be the id of an entry, MILLISECONDS-NUMBER", name, value)}
+		}
+	}
+	if id != "" {
+		o.Letters, err = store.Letter(ctx, o.Stream, id)
+	} else {
+		o.Letters, err = store.Letters(ctx, o.Stream, before, lettersPage+1)
+	}
+	if err != nil {
+		return nil, away(err)
+	}
+	if len(o.Letters) > lettersPage {
+		o.Letters = o.Letters[:lettersPage]
+		o.Older = o.Letters[lettersPage-1].ID
+	}
+	for i := range o.Letters {
+		o.Rows = append(o.Rows, buried(&o.Letters[i]))
+	}
+	o.Back = deadPath(o.Stream)
+	return o, nil
+}
+
+// Path leads to the letters of the stream, behind an entry.
+func (o *Dead) Path(before string) string {
+	return deadPath(o.Stream) + "&before=" + url.QueryEscape(before)
+}
+
+// reasonOf are the fields that say why, the most telling first; the others follow by name, the largest texts last.
+var reasonOf = []string{"dead-error", "error", "reason", "dead-reason"}
+
+func buried(l *jobstore.Letter) Buried {
+	b := Buried{ID: l.ID, Time: l.Time, Reason: "no reason is given"}
+	left := letterShown
+	cut := func(text string) string {
+		if len(text) > left {
+			text, b.Cut = shorten(text, left)+"…", true
+		}
+		left = max(left-len(text), 0)
+		return text
+	}
+	for _, name := range reasonOf {
+		if text := l.Fields[name]; text != "" {
+			b.Reason = cut(text)
+			break
+		}
+	}
+	var names []string
+	for name, value := range l.Fields {
+		if value != "" && value != b.Reason {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		if long := len(l.Fields[x])/200 - len(l.Fields[y])/200; long != 0 {
+			return long
+		}
+		return strings.Compare(x, y)
+	})
+	for _, name := range names {
+		b.Fields = append(b.Fields, Value{Name: cut(name), Text: cut(l.Fields[name])})
+	}
+	return b
+}
+
+func (c *Console) startCheck(context.Context, *http.Request) (*Result, error) {
+	if c.check.now() == nil {
+		return nil, &problem{http.StatusNotFound, "Not set up", "This console was started without the check; takt check does the same."}
+	}
+	if !c.check.ask() {
+		return done("check", "/system", "A check goes on already; its result is shown here once it is over."), nil
+	}
+	return done("check", "/system", "The check has begun; its result is shown here once it is over."), nil
+}
+
+func askLetter(r *http.Request) (question, text string) {
+	return "Delete this dead letter?", fmt.Sprintf("%s leaves %s for good. Nothing handles it again: what is still needed must be sent again.", r.PostForm.Get("id"), r.PathValue("stream"))
+}
+
+func askClear(r *http.Request) (question, text string) {
+	return "Delete all these dead letters?", fmt.Sprintf("All that are in %s up to %s leave it for good; newer ones stay. Nothing handles them again: what is still needed must be sent again.", r.PathValue("stream"), r.PostForm.Get("id"))
+}
+
+// letters deletes some of a stream, by the id of an entry.
+func letters(remove func(*jobstore.Store, context.Context, string, string) (int64, error)) func(*Console, context.Context, *http.Request) (*Result, error) {
+	return func(c *Console, ctx context.Context, r *http.Request) (*Result, error) {
+		stream, id := r.PathValue("stream"), r.PostForm.Get("id")
+		if deadHolds[stream] == "" || !jobstore.IsEntryID(id) {
+			return nil, &problem{http.StatusBadRequest, "Refused", fmt.Sprintf("%.64q of %.64q is no dead letter: the stream must be one of those of /system/dead, id that of an entry. Nothing was deleted.", id, stream)}
+		}
+		store, err := c.needStore()
+		if err != nil {
+			return nil, err
+		}
+		n, err := remove(store, ctx, stream, id)
+		switch {
+		case err != nil:
+			return nil, away(err)
+		case n == 0:
+			return nil, &problem{http.StatusConflict, "It is gone", "Nothing was deleted: " + id + " is not in " + stream + " any more."}
+		}
+		return done(stream+" "+id, deadPath(stream), "%d dead %s deleted from %s.", n, map[bool]string{true: "letter was", false: "letters were"}[n == 1], stream), nil
+	}
+}
