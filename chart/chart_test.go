@@ -209,6 +209,9 @@ func TestGantt(t *testing.T) {
 		}
 		_ = GanttText(some, 0)
 	}
+	if svg := string(GanttFragment([]Bar{{Lane: "x", Name: `"<b`, To: time.Second, Href: `/a?b="&c`}}, "")); !strings.Contains(svg, `<a href="/a?b=&#34;&amp;c" aria-label="x: &#34;&lt;b">`) || strings.Contains(svg, `role="img"`) || xml.Unmarshal([]byte(svg), new(struct{})) != nil {
+		t.Errorf("a bar that leads somewhere: %s", svg)
+	}
 	if svg := string(GanttFragment([]Bar{{Lane: "x", To: 3 * time.Minute}}, "")); !strings.Contains(svg, ">1m30s<") || !strings.Contains(svg, ">2m<") || strings.Contains(svg, "<style>") {
 		t.Errorf("times of the axis, and no style of its own:\n%s", svg)
 	}

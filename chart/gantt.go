@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ type Bar struct {
 	// State is "active", "done" or "failed", which have colors; anything else has that of work.
 	State    string
 	From, To time.Duration // since the begin of the chart; To before From counts as From
+	Href     string        // where a click on it leads; "" = nowhere
 }
 
 // gantt is bars in rows over an axis of time.
@@ -126,6 +128,7 @@ func ganttPicture(bars []Bar, title, style string) []byte {
 		p.printf(`<path class="grid" d="M%d %dV%d"/>`+"\n", at(t), top+axis-6, bottom)
 		p.printf(`<text class="axis" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", at(t), top+12, shortTime(t))
 	}
+	linked := false
 	for i, r := range g.rows {
 		y := top + axis + i*row + (row-bar)/2
 		if r.lane != "" {
@@ -139,8 +142,15 @@ func ganttPicture(bars []Bar, title, style string) []byte {
 		}
 		for k, b := range r.bars {
 			x, w := at(b.From), max(2, at(b.To)-at(b.From))
+			if b.Href != "" {
+				linked = true
+				p.printf(`<a href="%s" aria-label="%s">`, escape(b.Href), escape(clean(b.Lane+": "+b.Name)))
+			}
 			p.printf(`<rect class="bar-%s" x="%d" y="%d" width="%d" height="%d" rx="3"`, work(b.State), x, y, w, bar)
 			p.titled("rect", "", fmt.Sprintf("%s: %s, %s to %s", clean(b.Lane), clean(b.Name), b.From, b.To))
+			if b.Href != "" {
+				p.WriteString("</a>\n")
+			}
 			room, start := w-2*pad, x+pad
 			beyond := left + width + 60 // where the next bar begins
 			if k+1 < len(r.bars) {
@@ -154,7 +164,10 @@ func ganttPicture(bars []Bar, title, style string) []byte {
 			}
 		}
 	}
-	return p.close()
+	if svg := p.close(); linked { // an image has no parts
+		return bytes.Replace(svg, []byte(`role="img"`), []byte(`role="group"`), 1)
+	}
+	return p.Bytes()
 }
 
 // work is the state of a bar as a class.

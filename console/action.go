@@ -27,7 +27,9 @@ type action struct {
 }
 
 // actions are those of all pages.
-func actions() []action { return slices.Concat(orderActions, systemActions) }
+func actions() []action {
+	return slices.Concat(orderActions, systemActions, boardActions, workflowActions)
+}
 
 // Result is what became of an action.
 type Result struct {

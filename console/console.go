@@ -77,6 +77,7 @@ type Console struct {
 	tasks     source[*task.Client]
 	workflows source[*workflow.Client]
 	boards    map[string]*source[*board.Board]
+	listings  sync.Map // *listing by the name of the board
 }
 
 // How long one request may ask Redis, and a job method wait for its answer.

@@ -77,6 +77,31 @@ func (c *Client) Detail(ctx context.Context, i Instance) (Detail, error) {
 	return d, nil
 }
 
+// Standing is what an execution does or waits for, in words; "" if it has ended.
+func (d *Detail) Standing() string {
+	switch {
+	case d.State != Active:
+		return ""
+	case d.AtGate && d.Paused:
+		return "waits at its gate, and is paused"
+	case d.AtGate:
+		return "waits at its gate for its turn"
+	case d.Task == Running && d.Paused:
+		return "its task runs on " + d.TaskWorker + ", then it is paused"
+	case d.Task == Running:
+		return "its task runs on " + d.TaskWorker
+	case d.Paused:
+		return "paused"
+	case d.Task == Held:
+		return "its task is held, the queue is paused"
+	case d.Task == Waiting:
+		return "its task waits for a worker of queue " + d.Queue
+	case d.ManyOpen+d.ManyTimers == 0:
+		return "waits for a signal, or another instance"
+	}
+	return fmt.Sprintf("waits: open activities %d, timers %d", d.ManyOpen, d.ManyTimers)
+}
+
 // nameOf is an instance for messages: without a colon where the newest is meant.
 func nameOf(i Instance) string {
 	if i.Execution == "" {

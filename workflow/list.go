@@ -33,7 +33,8 @@ const (
 	listPage     = 256 // documents that one round trip reads
 )
 
-func (f Filter) match(i Info) bool {
+// Match says whether an execution is wanted, by all of the filter but the times, After and Limit.
+func (f Filter) Match(i Info) bool {
 	for name, value := range f.Attributes {
 		if have, ok := i.Attributes[name]; !ok || have != value {
 			return false
@@ -94,7 +95,7 @@ func (c *Client) all(ctx context.Context, f Filter, yield func(Info) bool) error
 			return err
 		}
 		for _, i := range infos {
-			if f.match(i) && !yield(i) {
+			if f.Match(i) && !yield(i) {
 				return nil
 			}
 		}
@@ -208,20 +209,40 @@ func newer(a, b rueidis.ZScore) bool {
 	return a.Score > b.Score || a.Score == b.Score && a.Member > b.Member
 }
 
-// documents reads those that are there, in the order asked for. One round trip for each shard, at once.
-func (c *Client) documents(ctx context.Context, list []Instance) ([]Info, error) {
-	cmds := make(rueidis.Commands, len(list))
-	for n, i := range list {
-		cmds[n] = c.rdb.B().Get().Key(c.of(i.ID).keys.Document(i.ID, i.Execution)).Build()
+// Infos are the documents of executions that are there, in the order asked for, of which each names its Execution. Each shard is sent one command.
+func (c *Client) Infos(ctx context.Context, list []Instance) ([]Info, error) {
+	out, err := c.documents(ctx, list)
+	if err != nil {
+		return nil, fmt.Errorf("workflow: read %d executions: %w", len(list), err)
 	}
-	var out []Info
-	for _, r := range c.rdb.DoMulti(ctx, cmds...) {
-		doc, err := r.ToString()
-		if rueidis.IsRedisNil(err) {
-			continue // expired, or removed since
-		}
+	return out, nil
+}
+
+func (c *Client) documents(ctx context.Context, list []Instance) ([]Info, error) {
+	keysOf, at := make(map[*shard][]string), make(map[*shard][]int)
+	for n, i := range list {
+		s := c.of(i.ID)
+		keysOf[s], at[s] = append(keysOf[s], s.keys.Document(i.ID, i.Execution)), append(at[s], n)
+	}
+	var cmds rueidis.Commands
+	var order []*shard
+	for s, names := range keysOf {
+		cmds, order = append(cmds, c.rdb.B().Mget().Key(names...).Build()), append(order, s)
+	}
+	docs := make([]string, len(list))
+	for n, r := range c.rdb.DoMulti(ctx, cmds...) {
+		all, err := r.ToArray()
 		if err != nil {
 			return nil, err
+		}
+		for k := range all {
+			docs[at[order[n]][k]], _ = all[k].ToString() // nil: expired, or removed since
+		}
+	}
+	var out []Info
+	for _, doc := range docs {
+		if doc == "" {
+			continue
 		}
 		info, err := decodeInfo(doc)
 		if err != nil {

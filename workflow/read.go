@@ -137,7 +137,7 @@ type Stats struct {
 	Outbox     int64            `json:"outbox"`     // messages on their way to other shards
 }
 
-// Stats counts. It takes two round trips for each shard.
+// Stats counts, each shard in one round trip.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Workflows: map[string]int64{}, Activities: map[string]int64{}, Held: map[string]int64{}, Counters: map[string]int64{}}
 	for _, s := range c.shards {
@@ -149,52 +149,31 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 }
 
 func (s *shard) stats(ctx context.Context, st *Stats) error {
-	b, rdb := s.c.rdb.B(), s.c.rdb
-	first := rdb.DoMulti(ctx, b.Zcard().Key(s.keys.Active()).Build(), b.Zcard().Key(s.keys.Ended()).Build(), b.Zcard().Key(s.keys.Timers()).Build(),
-		b.Xlen().Key(s.keys.Outbox()).Build(), b.Smembers().Key(s.keys.Queues()).Build(), b.Hgetall().Key(s.keys.Counters()).Build())
+	reply, err := statsScript.Run(ctx, s.c.rdb, []string{s.keys.Active()}, s.base).ToArray()
+	if err != nil {
+		return err
+	}
+	r := reader{reply, &err}
 	for i, n := range []*int64{&st.Active, &st.Ended, &st.Timers, &st.Outbox} {
-		v, err := first[i].AsInt64()
-		if err != nil {
-			return err
+		*n += r.number(i)
+	}
+	for _, c := range r.list(4) {
+		st.Counters[c.text(0)] += parseInt(c.text(1))
+	}
+	for _, q := range r.list(5) {
+		kind, name, _ := strings.Cut(q.text(0), ":")
+		in := st.Activities
+		if kind == tasks {
+			in = st.Workflows
 		}
-		*n += v
-	}
-	queues, err := first[4].AsStrSlice()
-	if err != nil {
-		return err
-	}
-	counters, err := first[5].AsIntMap()
-	if err != nil {
-		return err
-	}
-	for name, n := range counters {
-		st.Counters[name] += n
-	}
-	if len(queues) == 0 {
-		return nil
-	}
-	var cmds rueidis.Commands
-	for _, q := range queues {
-		kind, name, _ := strings.Cut(q, ":")
-		cmds = append(cmds, b.Xlen().Key(s.keys.Queue(kind, name)).Build(), b.Xlen().Key(s.keys.Held(kind, name)).Build())
-	}
-	for i, r := range rdb.DoMulti(ctx, cmds...) {
-		n, err := r.AsInt64()
-		if err != nil {
-			return err
+		if n := q.number(1); n > 0 {
+			in[name] += n
 		}
-		kind, name, _ := strings.Cut(queues[i/2], ":")
-		switch {
-		case n == 0:
-		case i%2 == 1:
+		if n := q.number(2); n > 0 {
 			st.Held[name] += n
-		case kind == tasks:
-			st.Workflows[name] += n
-		default:
-			st.Activities[name] += n
 		}
 	}
-	return nil
+	return err
 }
 
 // Remove removes an execution that has ended, with its history. ErrNotFound: there is none. ErrNotFinished: it is active.

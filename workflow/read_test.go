@@ -190,6 +190,12 @@ func TestListPages(t *testing.T) {
 			if len(whole) != total {
 				t.Fatalf("%d are listed", len(whole))
 			}
+			some := []workflow.Instance{whole[500].Instance, {ID: "never", Execution: "x"}, whole[3].Instance, whole[4].Instance}
+			infos, err := e.Infos(e.ctx(), some)
+			e.ok(err)
+			if got, want := idsOf(infos), idsOf([]workflow.Info{whole[500], whole[3], whole[4]}); !slices.Equal(got, want) {
+				t.Errorf("documents of %v, want %v", got, want)
+			}
 			for k := range whole[1:] {
 				if whole[k].Created.Before(whole[k+1].Created) {
 					t.Fatalf("%s before %s", whole[k].Instance, whole[k+1].Instance)

@@ -236,15 +236,31 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 	return *one, nil
 }
 
-// Schedules are all of them, by name. One that cannot be read has its Name and LastError alone.
+// Schedules are all of them, by name. One that cannot be read has its Name and LastError alone. It takes two round trips for each shard.
 func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 	for _, s := range c.shards {
 		names, err := c.rdb.Do(ctx, c.rdb.B().Zrange().Key(s.keys.Schedules()).Min("0").Max("-1").Build()).AsStrSlice()
 		if err != nil {
 			return nil, fmt.Errorf("workflow: schedules: %w", err)
 		}
-		for _, name := range names {
-			one, _, err := s.schedule(ctx, name)
+		if len(names) == 0 {
+			continue
+		}
+		documents := make([]string, len(names))
+		for n, name := range names {
+			documents[n] = s.keys.Schedule(name)
+		}
+		texts, err := c.rdb.Do(ctx, c.rdb.B().Mget().Key(documents...).Build()).ToArray()
+		if err != nil {
+			return nil, fmt.Errorf("workflow: schedules: %w", err)
+		}
+		for n, name := range names {
+			var one *Schedule
+			if raw, none := texts[n].AsBytes(); none != nil { // gone since, or no text, which it then says
+				one, _, err = s.schedule(ctx, name)
+			} else {
+				one, err = decodeSchedule(name, raw)
+			}
 			if ctx.Err() != nil || redis.Away(err) {
 				return nil, err
 			}
@@ -258,6 +274,36 @@ func (c *Client) Schedules(ctx context.Context) (all []Schedule, err error) {
 	}
 	slices.SortFunc(all, func(a, b Schedule) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// Standing is what a schedule does, in a word: active, starting, paused, refused, finished, or broken if it cannot be read.
+func (s Schedule) Standing() string {
+	switch {
+	case s.Rule == "":
+		return "broken"
+	case !s.Starting.IsZero():
+		return "starting"
+	case s.Paused:
+		return "paused"
+	case !s.Retry.IsZero():
+		return "refused"
+	case s.Next.IsZero():
+		return "finished"
+	}
+	return "active"
+}
+
+// Upcoming are the slots that are due next, at most n. There are none while it is paused.
+func (s Schedule) Upcoming(n int) (slots []time.Time) {
+	rule, err := schedule.Parse(s.Rule)
+	if err != nil {
+		return nil
+	}
+	rule = s.counted(rule)
+	for at, ok := s.Next, !s.Next.IsZero(); ok && len(slots) < n; at, ok = rule.Next(at) {
+		slots = append(slots, at)
+	}
+	return slots
 }
 
 // notAfter takes back what the server's clock noted while it was ahead of now: else nothing would be started until it comes there again. Slots that were started then have their instances, and
@@ -289,11 +335,16 @@ func (s *shard) schedule(ctx context.Context, name string) (*Schedule, []byte, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("workflow: schedule %s: %w", name, err)
 	}
+	one, err := decodeSchedule(name, raw)
+	return one, raw, err
+}
+
+func decodeSchedule(name string, raw []byte) (*Schedule, error) {
 	var one Schedule
 	if err := json.Unmarshal(raw, &one); err != nil {
-		return nil, raw, fmt.Errorf("workflow: schedule %s cannot be read: %w", name, err)
+		return nil, fmt.Errorf("workflow: schedule %s cannot be read: %w", name, err)
 	}
-	return &one, raw, nil
+	return &one, nil
 }
 
 // changeSchedule loads, decides and commits; change returns nil to remove it.

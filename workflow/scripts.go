@@ -24,5 +24,6 @@ var (
 	mendScript      = script.Load(files, "workflow/mend", "common", "amiss")
 	goneScript      = script.Load(files, "workflow/gone", "common")
 	detailScript    = script.LoadReader(files, "workflow/detail", "common")
+	statsScript     = script.LoadReader(files, "workflow/stats", "common")
 	dueScript       = script.Load(files, "workflow/due", "common", "tick")
 )

@@ -2,6 +2,8 @@ package workflow_test
 
 import (
 	"testing"
+
+	"github.com/taktworks/takt/workflow"
 )
 
 // What a caller waits for is one round trip.
@@ -27,7 +29,11 @@ func TestRoundTrips(t *testing.T) {
 		{"Resume", 1, func() error { return far.Resume(e.ctx(), "a") }},
 		{"Info", 1, func() error { _, err := far.Info(e.ctx(), i); return err }},
 		{"History", 2, func() error { _, err := far.History(e.ctx(), i, 0); return err }}, // none yet: does it exist?
-		{"Stats", 2, func() error { _, err := far.Stats(e.ctx()); return err }},
+		{"Stats", 1, func() error { _, err := far.Stats(e.ctx()); return err }},
+		{"Infos", 1, func() error {
+			_, err := far.Infos(e.ctx(), []workflow.Instance{i, {ID: "b", Execution: "x"}})
+			return err
+		}},
 		{"Terminate", 2, func() error { return far.Terminate(e.ctx(), i, "") }},
 		{"Remove", 1, func() error { return far.Remove(e.ctx(), i) }},
 	} {

@@ -47,11 +47,7 @@ func (f *boardFlags) ProvideBoard(ctx context.Context, a *app) (*board.Board, er
 	if url == "" {
 		return nil, &exitError{exitUsage, errors.New("no board is named: give --board URL or TAKT_BOARD, for example redis://127.0.0.1:6379?namespace=taskflow")}
 	}
-	c := board.Connect{URL: url, Session: f.Session, Looks: a.looks, Log: a.log}
-	if !onZooKeeper(url) {
-		c.Username, c.Password, c.CAFile, c.CertFile, c.KeyFile = a.RedisUsername, a.RedisPassword, a.RedisCA, a.RedisCert, a.RedisKey
-		c.SentinelUsername, c.SentinelPassword, c.ServerName = a.RedisSentinelUsername, a.RedisSentinelPassword, a.RedisServerName
-	}
+	c := a.boardConnect(url, f.Session, a.looks, a.log)
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	b, err := c.Open(ctx)

@@ -17,6 +17,7 @@ import (
 type consoleCmd struct {
 	Listen string   `help:"Address of this machine; port 0 is a free one." default:"127.0.0.1:8420" placeholder:"ADDR"`
 	Host   []string `help:"Names beside localhost that a browser may call the console by, of a tunnel or a proxy on this machine." placeholder:"NAME"`
+	Board  []string `sep:"none" help:"Job board to show, as takt board has it: redis://host:port/db?namespace=taskflow, or zookeeper://host1,host2/taskflow/jobs; may be repeated." placeholder:"URL"`
 
 	checkRules `embed:""`
 }
@@ -30,7 +31,7 @@ func (c *consoleCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	parts := newGroup(ctx)
-	url, err := parts.console(a, "listen", c.Listen, c.Host, c.checkRules, embedded)
+	url, err := parts.console(a, "listen", c.Listen, c.Host, c.Board, c.checkRules, embedded)
 	if err != nil {
 		return err
 	}
@@ -43,12 +44,20 @@ func (c *consoleCmd) Run(ctx context.Context, a *app) error {
 const consoleSource = "urn:takt:console"
 
 // console starts the web console as a part, on the address of a flag, and returns where it is.
-func (g *group) console(a *app, flag, listen string, hosts []string, rules checkRules, embedded bool) (url string, err error) {
+func (g *group) console(a *app, flag, listen string, hosts, boards []string, rules checkRules, embedded bool) (url string, err error) {
 	cfg, log := a.Config, a.log
 	name := "takt-console-" + randomHex(4)
 	client, err := mes.New(mes.Options{MQTT: cfg.mqttOptions(name, 0, log), TopicPrefix: cfg.TopicPrefix, Source: consoleSource, Log: log})
 	if err != nil {
 		return "", &exitError{exitUsage, err}
+	}
+	boardFlag := "board"
+	if flag != "listen" {
+		boardFlag = flag + "-board"
+	}
+	shown, err := cfg.consoleBoards(boardFlag, boards, log)
+	if err != nil {
+		return "", err
 	}
 	var settings []console.Setting
 	for _, s := range a.inForce() {
@@ -66,6 +75,7 @@ func (g *group) console(a *app, flag, listen string, hosts []string, rules check
 			defer cancel()
 			return jobstore.Open(ctx, o)
 		},
+		Boards: shown,
 		Tasks: func(ctx context.Context) (*task.Client, error) {
 			return looking(cfg).taskClient(ctx, embedded, task.Options{Log: log})
 		},

@@ -280,34 +280,17 @@ func (a *app) more(shown, all int64, what string) {
 	}
 }
 
-// standing is what an execution does or waits for, or "" if it has ended.
+// standing is what an execution does or waits for, with the command that lets it go on; "" if it has ended.
 func standing(d *workflow.Detail) string {
+	text := shown(d.Standing())
 	switch {
-	case d.State != workflow.Active:
-		return ""
-	case d.AtGate && d.Paused:
-		return "waits at its gate, and is paused: takt workflow resume " + shown(d.ID)
-	case d.AtGate:
-		return "waits at its gate for its turn"
-	case d.Task == workflow.Running:
-		return "its task runs on " + shown(d.TaskWorker) + pausedToo(d)
+	case text == "" || d.Task == workflow.Running && !d.AtGate:
 	case d.Paused:
-		return "paused: takt workflow resume " + shown(d.ID)
+		text += ": takt workflow resume " + shown(d.ID)
 	case d.Task == workflow.Held:
-		return "its task is held, the queue is paused: takt workflow resume --queue " + d.Queue
-	case d.Task == workflow.Waiting:
-		return "its task waits for a worker of queue " + d.Queue
-	case d.ManyOpen+d.ManyTimers == 0:
-		return "waits for a signal, or another instance"
+		text += ": takt workflow resume --queue " + d.Queue
 	}
-	return fmt.Sprintf("waits: open activities %d, timers %d", d.ManyOpen, d.ManyTimers)
-}
-
-func pausedToo(d *workflow.Detail) string {
-	if d.Paused {
-		return ", then it is paused"
-	}
-	return ""
+	return text
 }
 
 // toMillisecond is a time for people, who compare it with a log.

@@ -29,26 +29,9 @@ func (c *workflowScheduleListCmd) Run(ctx context.Context, a *app, client *workf
 	}
 	l := a.list(c.JSON, "SCHEDULE", "WORKFLOW", "QUEUE", "RULE", "STATE", "LAST", "NEXT", "SKIPPED")
 	for _, s := range all {
-		l.add(s, s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(standingOf(&s), s.LastError), instant(s.Last), instant(s.Next), s.Skipped)
+		l.add(s, s.Name, cmp.Or(s.Start.Name, "-"), cmp.Or(s.Start.Queue, "-"), cmp.Or(s.Rule, "-"), withError(s.Standing(), s.LastError), instant(s.Last), instant(s.Next), s.Skipped)
 	}
 	return l.flush()
-}
-
-// standingOf is what a schedule does, in a word.
-func standingOf(s *workflow.Schedule) string {
-	switch {
-	case s.Rule == "":
-		return "broken"
-	case !s.Starting.IsZero():
-		return "starting"
-	case s.Paused:
-		return "paused"
-	case !s.Retry.IsZero():
-		return "refused"
-	case s.Next.IsZero():
-		return "finished"
-	}
-	return "active"
 }
 
 type workflowScheduleShowCmd struct {
@@ -69,7 +52,7 @@ var whenMissed = map[schedule.Missed]string{
 func (a *app) showWorkflowSchedule(s *workflow.Schedule) error {
 	t := newFields(a.out)
 	t.field("name", s.Name)
-	t.field("state", standingOf(s))
+	t.field("state", s.Standing())
 	t.field("error", oneLine(s.LastError, 500))
 	t.field("tried again", instant(s.Retry))
 	t.field("rule", s.Rule)
