@@ -28,7 +28,7 @@ type action struct {
 
 // actions are those of all pages.
 func actions() []action {
-	return slices.Concat(orderActions, systemActions, boardActions, workflowActions)
+	return slices.Concat(orderActions, systemActions, boardActions, workflowActions, taskActions)
 }
 
 // Result is what became of an action.

@@ -32,7 +32,9 @@ type page struct {
 const apiPath = "/api/v1"
 
 // pages are those of all parts.
-func pages() []page { return slices.Concat(orderPages, systemPages, boardPages, workflowPages) }
+func pages() []page {
+	return slices.Concat(orderPages, taskPages, boardPages, workflowPages, systemPages)
+}
 
 var orderPages = []page{
 	{"/{$}", "/overview", "overview", 0, (*Console).overview},
@@ -74,7 +76,7 @@ type Entry struct{ Name, Href string }
 
 // Entries are the pages that are not reached from another one.
 func (f *Frame) Entries() []Entry {
-	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"System", "/system"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}}
+	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
 }
 
 // Down are the servers that do not answer.

@@ -63,7 +63,7 @@ func newPlant(t *testing.T) *plant {
 	p.db, err = jobstore.Open(t.Context(), jobstore.Options{URL: srv.URL, Prefix: prefix, Instance: "plant", Log: quiet})
 	testenv.Must(t, err)
 	t.Cleanup(p.db.Close)
-	p.tasks, err = task.Open(t.Context(), srv.URL, task.Options{Prefix: prefix, Log: quiet})
+	p.tasks, err = task.Open(t.Context(), srv.URL, task.Options{Prefix: prefix, LockPrefix: prefix + ":", Log: quiet})
 	testenv.Must(t, err)
 	t.Cleanup(p.tasks.Close)
 	p.flows, err = workflow.Open(t.Context(), srv.URL, workflow.Options{Prefix: prefix, Log: quiet})
@@ -91,7 +91,7 @@ func (p *plant) start(open func(ctx context.Context) (*jobstore.Store, error), b
 	o := Options{Listen: "127.0.0.1:0", Hosts: []string{"plant.example:8420"}, Open: open, MES: client, Redis: "redis.example", Broker: "broker.example", Log: quiet}
 	if p.redis != nil {
 		o.Tasks = func(ctx context.Context) (*task.Client, error) {
-			return task.Open(ctx, p.redis.URL, task.Options{Prefix: p.prefix, Log: quiet})
+			return task.Open(ctx, p.redis.URL, task.Options{Prefix: p.prefix, LockPrefix: p.prefix + ":", Log: quiet})
 		}
 		o.Workflows = func(ctx context.Context) (*workflow.Client, error) {
 			return workflow.Open(ctx, p.redis.URL, workflow.Options{Prefix: p.prefix, Log: quiet})

@@ -32,6 +32,7 @@ func parseTemplates() map[string]*template.Template {
 		}
 		t := template.New(name).Funcs(template.FuncMap{
 			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "list": func(all ...any) []any { return all },
+			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
 		})
 		all[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))

@@ -62,21 +62,65 @@ func (l *Locker) List(ctx context.Context, match string, limit int) ([]Info, err
 		limit = defaultList
 	}
 	found := make(map[string]part)
-	err := redis.Scan(ctx, l.rdb, redis.Glob(l.prefix)+cmp.Or(match, "*"), func(keys []string) error {
-		for _, key := range keys {
-			key = strings.TrimSuffix(key, "::wait")
-			if l.cluster && strings.HasPrefix(key, "{"+l.prefix) && strings.HasSuffix(key, "}") {
-				key = key[1 : len(key)-1]
-			}
-			if _, p, err := l.place(key); err == nil {
-				found[p.key()] = p
-			}
-		}
+	err := redis.Scan(ctx, l.rdb, l.pattern(match), func(keys []string) error {
+		l.collect(found, keys)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock: list: %w", err)
 	}
+	return l.lookAll(ctx, found, limit)
+}
+
+// ListPage is List for a part of the keys of the server, about 50,000, in at most ten commands and one for each 100 locks. cursor is next of the page before, "" at first; next "" = this was the last.
+// Of more than limit locks among these keys the rest is left out, so give a match then.
+// On a cluster it asks all nodes for all keys, as List does.
+func (l *Locker) ListPage(ctx context.Context, match, cursor string, limit int) (infos []Info, next string, err error) {
+	at, err := strconv.ParseUint(cmp.Or(cursor, "0"), 10, 64)
+	if err != nil {
+		return nil, "", fmt.Errorf("lock: list: cursor %q: want that of the page before", cursor)
+	}
+	if l.cluster {
+		infos, err = l.List(ctx, match, limit)
+		return infos, "", err
+	}
+	found := make(map[string]part)
+	for range 10 {
+		page, err := l.rdb.Do(ctx, l.rdb.B().Scan().Cursor(at).Match(l.pattern(match)).Count(scanned).Build()).AsScanEntry()
+		if err != nil {
+			return nil, "", fmt.Errorf("lock: list: %w", err)
+		}
+		l.collect(found, page.Elements)
+		if at = page.Cursor; at == 0 || len(found) >= limit {
+			break
+		}
+	}
+	if at > 0 {
+		next = strconv.FormatUint(at, 10)
+	}
+	infos, err = l.lookAll(ctx, found, limit)
+	return infos, next, err
+}
+
+const scanned = 5000 // keys of one command of ListPage
+
+func (l *Locker) pattern(match string) string { return redis.Glob(l.prefix) + cmp.Or(match, "*") }
+
+// collect adds the locks among keys.
+func (l *Locker) collect(found map[string]part, keys []string) {
+	for _, key := range keys {
+		key = strings.TrimSuffix(key, "::wait")
+		if l.cluster && strings.HasPrefix(key, "{"+l.prefix) && strings.HasSuffix(key, "}") {
+			key = key[1 : len(key)-1]
+		}
+		if _, p, err := l.place(key); err == nil {
+			found[p.key()] = p
+		}
+	}
+}
+
+// lookAll looks at locks in the order of their keys, at most limit.
+func (l *Locker) lookAll(ctx context.Context, found map[string]part, limit int) ([]Info, error) {
 	var infos []Info
 	size := pageSize
 	if l.cluster {

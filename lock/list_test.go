@@ -48,6 +48,13 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff(want, got, near, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
+	page, next, err := e.ListPage(t.Context(), "", "", 100)
+	if diff := cmp.Diff(got, page, near, cmpopts.EquateEmpty()); diff != "" || next != "" || err != nil {
+		t.Errorf("page, next %q, %v:\n%s", next, err, diff)
+	}
+	if _, _, err := e.ListPage(t.Context(), "", "there", 100); err == nil {
+		t.Error("a cursor that is none is taken")
+	}
 	if some, err := e.List(t.Context(), "lock:mutex:*", 1); err != nil || len(some) != 1 || some[0].Key != e.prefix+"lock:mutex:task:free" {
 		t.Errorf("listed: %+v, %v", some, err)
 	}

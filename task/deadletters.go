@@ -142,7 +142,7 @@ func (d *RedisDeadLetters) Count(ctx context.Context) (int64, error) {
 	return n, deadError("count", err)
 }
 
-// List reads up to 5,000 letters for one page.
+// List takes at most 16 commands and reads up to 4,000 letters for one page.
 func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, error) {
 	f, err := f.Complete()
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *RedisDeadLetters) List(ctx context.Context, f DeadFilter) (DeadPage, er
 		return DeadPage{}, err
 	}
 	var page DeadPage
-	for range listReads {
+	for range listCommands / 2 {
 		index, err := d.c.setPage(ctx, d.c.keys.TaskDeadIndex(), at, int64(f.Limit))
 		if err != nil || len(index) == 0 {
 			return page, deadError("list", err)

@@ -9,10 +9,14 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/stream"
 )
 
+var peekScript = script.LoadReader(files, "task/peek")
+
 const (
+	peeked      = 100     // messages at each end of a queue
 	mostScanned = 100_000 // messages that Find reads when it knows nothing but an id
 	scanPage    = 500     // entries of one command
 )
@@ -46,6 +50,71 @@ func (c *Client) findAmong(ctx context.Context, ref Ref, most int) (Task, error)
 		return Task{}, err
 	}
 	return *t, nil
+}
+
+// FindNear is Find with at most ten commands: it looks where the Ref says, among results, dead letters and blocked tasks, and at the 100 messages at either end of the queues and of the delayed
+// set. ErrNotFound: the task is not there, but may be between these ends.
+func (c *Client) FindNear(ctx context.Context, ref Ref) (Task, error) {
+	if err := checkName("id", ref.ID); err != nil {
+		return Task{}, err
+	}
+	f := &finder{c: c, id: ref.ID}
+	var t *Task
+	var err error
+	if f.now, err = c.Now(ctx); err == nil {
+		for _, look := range []func() (*Task, error){
+			func() (*Task, error) { return f.at(ctx, ref) },
+			func() (*Task, error) { return f.indexed(ctx) },
+			func() (*Task, error) { return f.peek(ctx) },
+		} {
+			if t, err = look(); t != nil || err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("task: find %s: %w", ref.ID, err)
+	}
+	if t == nil {
+		return Task{}, fmt.Errorf("%w: %s", ErrNotFound, ref.ID)
+	}
+	return *t, nil
+}
+
+// peek looks at both ends of the places where a task waits. Two round trips, three if it is there.
+func (f *finder) peek(ctx context.Context) (*Task, error) {
+	all, err := f.c.queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := []string{f.c.keys.TaskDelayed()}
+	for _, q := range all {
+		keys = append(keys, f.c.keys.TaskStream(string(q)))
+	}
+	finds, err := peekScript.Run(ctx, f.c.rdb, keys, f.id, strconv.Itoa(peeked)).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	for _, find := range finds {
+		words, err := find.AsStrSlice()
+		if err != nil {
+			return nil, err
+		}
+		if at, _ := strconv.Atoi(words[0]); at > 1 {
+			if view := inQueue(all[at-2], words[1], words[2]); view.shows(f.id) {
+				return f.entry(ctx, all[at-2], rueidis.XRangeEntry{ID: words[1], FieldValues: map[string]string{"data": words[2]}})
+			}
+			continue
+		}
+		score, err := strconv.ParseFloat(words[1], 64)
+		if err != nil {
+			return nil, err
+		}
+		if t := f.delayed(words[2], score); t != nil {
+			return f.blocked(ctx, t)
+		}
+	}
+	return nil, nil
 }
 
 // finder looks for one task.

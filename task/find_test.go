@@ -58,6 +58,11 @@ func TestFind(t *testing.T) {
 	} {
 		for _, ref := range append(c.refs, task.Ref{ID: c.id}) {
 			got := e.find(ref)
+			near, err := e.client.FindNear(e.ctx(), ref)
+			e.ok(err)
+			if d := cmp.Diff(got, near, ignore); d != "" {
+				t.Errorf("near %v:\n%s", ref, d)
+			}
 			if d := cmp.Diff(c.want, got, ignore, cmpopts.IgnoreFields(task.Failure{}, "At")); d != "" {
 				t.Errorf("%v:\n%s", ref, d)
 			}

@@ -82,6 +82,9 @@ func childID(gid string, slot int) string { return ownName + gid + ":" + strconv
 func callbackID(gid string) string        { return ownName + gid + ":callback" }
 func failureID(gid string) string         { return ownName + gid + ":failure" }
 
+// inheritID is the id of the group without a name that takes the place of a child.
+func inheritID(child string) string { return digest([]byte("inherit " + child)) }
+
 // grouping is one group on its way in.
 type grouping struct {
 	id      string
@@ -177,7 +180,7 @@ func (g *grouping) complete(ctx context.Context) error {
 	}
 	if !g.named {
 		if g.id = newID(); g.inherit {
-			g.id = digest([]byte("inherit " + running(ctx).msg.ID))
+			g.id = inheritID(running(ctx).msg.ID)
 		}
 	}
 	if len(g.id) > maxGroupID {

@@ -14,7 +14,10 @@ import (
 	"github.com/taktworks/takt/task/internal/wire"
 )
 
-var cancelGroupScript = script.Load(files, "task/cancelgroup")
+var (
+	cancelGroupScript = script.Load(files, "task/cancelgroup")
+	innerScript       = script.LoadReader(files, "task/inner")
+)
 
 // GroupInfo is how far a group is.
 type GroupInfo struct {
@@ -25,10 +28,11 @@ type GroupInfo struct {
 	OK        int         `json:"ok"`        // that are done
 	Failed    int         `json:"failed"`    // that are dead or cancelled
 	Policy    GroupPolicy `json:"policy"`
-	Stopped   bool        `json:"stopped"` // what has not ended is to be cancelled
-	Fired     string      `json:"fired"`   // "" while children remain; then what followed: "callback", "failure" or "none"
+	Outer     string      `json:"outer,omitempty"` // child of another group whose place it takes, see Inherit; "" = none
+	Stopped   bool        `json:"stopped"`         // what has not ended is to be cancelled
+	Fired     string      `json:"fired"`           // "" while children remain; then what followed: "callback", "failure" or "none"
 	Created   time.Time   `json:"created"`
-	Expires   time.Time   `json:"expires"` // unless a child ends before; by the clock of this process
+	Expires   time.Time   `json:"expires,omitzero"` // unless a child ends before; by the clock of this process
 }
 
 // ChildID is the id of the child in that place, from 0.
@@ -50,7 +54,7 @@ func (g *Group) Cancel(ctx context.Context) error { return g.client.CancelGroup(
 func (c *Client) Group(ctx context.Context, id string) (GroupInfo, error) {
 	key, b := c.keys.GroupState(id), c.rdb.B()
 	replies := c.rdb.DoMulti(ctx,
-		b.Hmget().Key(key).Field("total", "sent", "ok", "failed", "policy", "stopped", "fired", "created").Build(),
+		b.Hmget().Key(key).Field("total", "sent", "ok", "failed", "policy", "stopped", "fired", "created", "outer").Build(),
 		b.Get().Key(c.keys.GroupRemaining(id)).Build(), b.Pttl().Key(key).Build())
 	fields, err := replies[0].ToArray()
 	if err != nil {
@@ -71,8 +75,72 @@ func (c *Client) Group(ctx context.Context, id string) (GroupInfo, error) {
 	}
 	return GroupInfo{
 		ID: id, Children: number(0), Submitted: number(1), Remaining: int(left), OK: number(2), Failed: number(3), Policy: GroupPolicy(text(4)),
-		Stopped: text(5) != "", Fired: text(6), Created: time.UnixMilli(int64(number(7))), Expires: time.Now().Add(time.Duration(ttl) * time.Millisecond),
+		Outer: text(8), Stopped: text(5) != "", Fired: text(6), Created: time.UnixMilli(int64(number(7))), Expires: time.Now().Add(time.Duration(ttl) * time.Millisecond),
 	}, nil
+}
+
+// Child is a child of a group.
+type Child struct {
+	ID    string `json:"id"`
+	State State  `json:"state,omitempty"` // done, dead, cancelled or blocked; "" = it waits, runs or is delayed, and FindNear knows which
+	Error string `json:"error,omitempty"` // why it failed
+	// Inner is the group that takes its place, if it was spawned with Inherit and without GroupID: ID, Children, OK, Failed and Fired of it.
+	Inner *GroupInfo `json:"inner,omitempty"`
+}
+
+// GroupChildren are at most 500 children of a group, from the place from on. ErrNotFound: there is no group of that id, or not any more. Seven commands, three round trips.
+func (c *Client) GroupChildren(ctx context.Context, id string, from, most int) ([]Child, error) {
+	if from < 0 || most < 1 || most > resultPage {
+		return nil, fmt.Errorf("task: children of group %s: %d from %d on: want 1 to %d, from 0 on", id, most, from, resultPage)
+	}
+	info, err := c.Group(ctx, id)
+	if err != nil || from >= info.Children {
+		return nil, err
+	}
+	children := make([]Child, min(most, info.Children-from))
+	var errors, results, ids, inner []string
+	for i := range children {
+		children[i].ID = childID(id, from+i)
+		inner = append(inner, c.keys.GroupState(inheritID(children[i].ID)))
+		errors, results, ids = append(errors, "error "+strconv.Itoa(from+i)), append(results, c.keys.GroupResult(id, children[i].ID)), append(ids, children[i].ID)
+	}
+	b := c.rdb.B()
+	var of [3][]rueidis.RedisMessage
+	for i, r := range c.rdb.DoMulti(ctx, b.Hmget().Key(c.keys.GroupState(id)).Field(errors...).Build(), b.Mget().Key(results...).Build(), b.Hmget().Key(c.keys.TaskBlocked()).Field(ids...).Build()) {
+		if of[i], err = r.ToArray(); err != nil {
+			return nil, fmt.Errorf("task: children of group %s: %w", id, err)
+		}
+	}
+	groups, err := innerScript.Run(ctx, c.rdb, inner).ToArray()
+	if err != nil {
+		return nil, fmt.Errorf("task: children of group %s: %w", id, err)
+	}
+	for i := range children {
+		child := &children[i]
+		if words, err := groups[i].AsStrSlice(); err == nil && words[0] != "" {
+			number := func(i int) int { n, _ := strconv.Atoi(words[i]); return n }
+			child.Inner = &GroupInfo{ID: inheritID(child.ID), Children: number(0), OK: number(1), Failed: number(2), Fired: words[3]}
+		}
+		if !of[2][i].IsNil() {
+			child.State = StateBlocked
+		}
+		if !of[1][i].IsNil() {
+			child.State = StateDone
+		}
+		if raw, err := of[0][i].AsBytes(); err == nil {
+			child.State = StateDead
+			result, err := wire.DecodeResult(raw)
+			if err != nil {
+				child.Error = err.Error()
+			} else if failed := failureOf(&result); failed != nil {
+				child.Error = failed.Error()
+				if failed.Type == string(Cancelled) {
+					child.State = StateCancelled
+				}
+			}
+		}
+	}
+	return children, nil
 }
 
 // CancelGroup has all children cancelled that have not ended: those that run now have the end of their context to obey, those that wait end when their turn

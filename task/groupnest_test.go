@@ -54,6 +54,18 @@ func testGroupsNest(t *testing.T, e *env) {
 	if info := f.info(g); info.OK != 3 {
 		t.Errorf("info %+v", info)
 	}
+	children, err := e.client.GroupChildren(e.ctx(), g.ID, 1, 10)
+	e.ok(err)
+	if len(children) != 2 || children[0].State != task.StateDone || children[1].Inner != nil {
+		t.Fatalf("%+v", children)
+	}
+	inner := children[0].Inner
+	if inner == nil || inner.Children != 2 || inner.OK != 2 || inner.Failed != 0 || inner.Fired != "callback" {
+		t.Fatalf("the group in the place of a child: %+v", inner)
+	}
+	if info, err := e.client.Group(e.ctx(), inner.ID); err != nil || info.Outer != g.ChildID(1) {
+		t.Errorf("info of the inner group: %+v, %v", info, err)
+	}
 }
 
 // Two children cannot hand their places on to one group: the second is told.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/taktworks/takt/internal/redis/script"
 )
 
 // Filter says which tasks List is to list. The zero value is all that have not ended, and the dead.
@@ -29,14 +31,16 @@ type Page struct {
 	Next  string `json:"next,omitempty"` // for Filter.After; "" = this was the last
 }
 
+var entriesScript = script.LoadReader(files, "task/entries")
+
 const (
 	defaultLimit = 100
 	maxLimit     = 500
-	listReads    = 10 // commands that one page may take at most
+	listCommands = 16 // after which a page reads no further
 )
 
 // List reads one page of tasks in a fixed order: queue by queue, oldest first; then delayed and blocked, by due time; dead, by when they died. It is no
-// snapshot: a task that moves meanwhile may be listed twice or not at all. A page looks at up to 5,000 tasks, so with a filter it may be short or empty while Next is not "".
+// snapshot: a task that moves meanwhile may be listed twice or not at all. A page takes at most 19 commands and looks at up to 4,000 tasks, so with a filter it may be short or empty while Next is not "".
 // Collected tasks are not listed, and those of an aggregate are listed as one.
 func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 	l, err := c.lister(f)
@@ -79,6 +83,8 @@ type lister struct {
 	places []string
 	place  int    // index of the one that is read
 	at     string // position in it, "" = its beginning
+
+	commands int // that were sent to read places
 }
 
 func (c *Client) lister(f Filter) (*lister, error) {
@@ -103,7 +109,7 @@ func (l *lister) list(ctx context.Context) error {
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	for reads := 0; l.place < len(l.places) && len(l.tasks) < l.f.Limit && reads < listReads; reads++ {
+	for l.place < len(l.places) && len(l.tasks) < l.f.Limit && l.commands < listCommands {
 		more, err := l.read(ctx, l.places[l.place])
 		if err != nil {
 			return err
@@ -184,10 +190,12 @@ func (l *lister) take(t Task) bool {
 
 // readQueue reads waiting and running tasks. Two round trips.
 func (l *lister) readQueue(ctx context.Context, q Queue) (more bool, err error) {
+	l.commands++
 	page, err := l.c.entriesPage(ctx, q, l.from(), l.count())
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
+	l.commands++
 	holders, err := l.c.holders(ctx, l.c.keys.TaskStream(string(q)), page[0].ID, page[len(page)-1].ID, int64(len(page)))
 	if err != nil {
 		return false, err
@@ -228,21 +236,23 @@ func (l *lister) count() int64 {
 // readHeld reads running tasks only. Two round trips.
 func (l *lister) readHeld(ctx context.Context, q Queue) (more bool, err error) {
 	key := l.c.keys.TaskStream(string(q))
+	l.commands++
 	page, err := l.c.holders(ctx, key, l.from(), "+", l.count())
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
-	cmds := make(rueidis.Commands, len(page))
+	ids := make([]string, len(page))
 	for i, h := range page {
-		cmds[i] = l.c.rdb.B().Xrange().Key(key).Start(h.entry).End(h.entry).Build()
+		ids[i] = h.entry
 	}
-	for i, r := range l.c.rdb.DoMulti(ctx, cmds...) {
-		e, err := r.AsXRange()
-		if err != nil {
-			return false, err
-		}
-		if len(e) == 1 {
-			t := inQueue(q, e[0].ID, e[0].FieldValues["data"])
+	l.commands++
+	messages, err := entriesScript.Run(ctx, l.c.rdb, []string{key}, ids...).AsStrSlice()
+	if err != nil {
+		return false, err
+	}
+	for i, raw := range messages[:min(len(messages), len(page))] {
+		if raw != "" {
+			t := inQueue(q, page[i].entry, raw)
 			t.heldBy(page[i], l.now)
 			if !l.take(t) {
 				return true, nil
@@ -259,10 +269,12 @@ func (l *lister) readSet(ctx context.Context, key string, views func(context.Con
 	if err != nil {
 		return false, err
 	}
+	l.commands++
 	page, err := l.c.setPage(ctx, key, at, l.count())
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
+	l.commands++
 	tasks, err := views(ctx, page)
 	if err != nil {
 		return false, err

@@ -1,9 +1,10 @@
 package task
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +12,11 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/internal/redis"
+	"github.com/taktworks/takt/internal/redis/script"
 	"github.com/taktworks/takt/internal/stream"
 )
+
+var statsScript = script.LoadReader(files, "task/stats")
 
 // PauseQueue has no worker take anything more from a queue; what runs goes on. It is safe to repeat, and workers know at once.
 func (c *Client) PauseQueue(ctx context.Context, q Queue) error {
@@ -183,8 +187,7 @@ type Stats struct {
 	ByQueue map[Queue]map[Outcome]int64  `json:"by_queue,omitempty"`
 }
 
-// Stats reads the state of all queues: three commands for each, none of which reads more than one entry, and the counters. One round trip, one more each if there are pools and if types are
-// paused or not enabled.
+// Stats reads the state of all queues and the counters, in ten commands; eleven if there are pools. Two round trips, or three.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	s, err := c.stats(ctx)
 	if err != nil {
@@ -198,8 +201,7 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 	cmds := rueidis.Commands{b.Time().Build(), b.Hgetall().Key(k.TaskControl()).Build(), b.Zcard().Key(k.TaskDelayed()).Build(),
 		b.Zrange().Key(k.TaskDelayed()).Min("0").Max("0").Withscores().Build(), b.Hlen().Key(k.TaskBlocked()).Build(), b.Hlen().Key(k.TaskDead()).Build(),
 		b.Hlen().Key(k.TaskWorkers()).Build(), b.Hgetall().Key(k.TaskCounters()).Build(), c.askPools()}
-	heads := len(cmds)
-	replies := c.rdb.DoMulti(ctx, append(cmds, c.askQueues(queues)...)...)
+	replies := c.rdb.DoMulti(ctx, cmds...)
 	if s.At, err = redis.ReadTime(replies[0]); err != nil {
 		return s, err
 	}
@@ -228,57 +230,65 @@ func (c *Client) stats(ctx context.Context) (s Stats, err error) {
 	if err != nil {
 		return s, err
 	}
-	own := queuesOf(served)
-	answers := replies[heads:]
-	if len(own) > 0 {
-		answers = append(answers, c.rdb.DoMulti(ctx, c.askQueues(own)...)...)
-	}
 	o := parseOrders(fields)
-	for i, q := range slices.Concat(queues, own) {
-		one, err := queueStats(q, s.At, answers[3*i:3*i+3])
+	for _, all := range [][]Queue{queues, queuesOf(served)} {
+		full, err := c.queueStats(ctx, s.At, all)
 		if err != nil {
-			return s, fmt.Errorf("%s: %w", q, err)
+			return s, err
 		}
-		one.Paused, one.Rate = o.queues[q], o.rates[q]
-		one.Unserved = one.Waiting > 0 && !served[q.size()].After(s.At)
-		s.Queues = append(s.Queues, one)
+		for _, one := range full {
+			one.Paused, one.Rate = o.queues[one.Queue], o.rates[one.Queue]
+			one.Unserved = one.Waiting > 0 && !served[one.Queue.size()].After(s.At)
+			s.Queues = append(s.Queues, one)
+		}
 	}
 	s.Paused = pausedTypes(fields)
 	return s, nil
 }
 
-// askQueues are three commands for each queue.
-func (c *Client) askQueues(all []Queue) (cmds rueidis.Commands) {
-	b := c.rdb.B()
-	for _, q := range all {
-		key := c.keys.TaskStream(string(q))
-		cmds = append(cmds, b.Xlen().Key(key).Build(), b.Xpending().Key(key).Group(c.keys.TaskGroup()).Build(), b.Xrange().Key(key).Start("-").End("+").Count(1).Build())
+// queueStats is stats.lua. One round trip, none without queues.
+func (c *Client) queueStats(ctx context.Context, now time.Time, all []Queue) ([]QueueStats, error) {
+	if len(all) == 0 {
+		return nil, nil
 	}
-	return cmds
+	keys := make([]string, len(all))
+	for i, q := range all {
+		keys[i] = c.keys.TaskStream(string(q))
+	}
+	replies, err := statsScript.Run(ctx, c.rdb, keys, c.keys.TaskGroup()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	if len(replies) != len(all) {
+		return nil, fmt.Errorf("stats.lua replied for %d queues instead of %d", len(replies), len(all))
+	}
+	stats := make([]QueueStats, len(all))
+	for i, q := range all {
+		if stats[i], err = queueStats(q, now, replies[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	return stats, nil
 }
 
-// queueStats reads the replies of XLEN, XPENDING and XRANGE.
-func queueStats(q Queue, now time.Time, replies []rueidis.RedisResult) (QueueStats, error) {
+// queueStats reads what stats.lua replied for a queue.
+func queueStats(q Queue, now time.Time, reply rueidis.RedisMessage) (QueueStats, error) {
 	s := QueueStats{Queue: q}
-	length, err := replies[0].AsInt64()
-	if err != nil {
-		return s, err
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 3 {
+		return s, cmp.Or(err, errors.New("stats.lua replied no three parts"))
 	}
-	pending, err := replies[1].ToArray()
-	if err != nil && !stream.IsNoGroup(err) {
+	pending, err := parts[1].ToArray()
+	if err != nil {
 		return s, err
 	}
 	if s.Running, err = runningOf(pending); err != nil {
 		return s, err
 	}
-	head, err := replies[2].AsXRange()
-	if err != nil {
-		return s, err
+	if first := text(parts[2]); first != "" {
+		s.Oldest = max(now.Sub(entryTime(first)), 1)
 	}
-	if len(head) > 0 {
-		s.Oldest = max(now.Sub(entryTime(head[0].ID)), 1)
-	}
-	s.Waiting = max(length-s.Running, 0)
+	s.Waiting = max(number(parts[0])-s.Running, 0)
 	return s, nil
 }
 

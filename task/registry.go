@@ -32,7 +32,7 @@ type WorkerInfo struct {
 	PID     int           `json:"pid"`
 	Version string        `json:"version,omitempty"` // of the program
 	Since   time.Time     `json:"since"`             // when it started, by its clock
-	Seen    time.Time     `json:"seen"`              // when it wrote this, by its clock
+	Seen    time.Time     `json:"seen,omitzero"`     // when it wrote this, by its clock
 	Lease   time.Duration `json:"lease_ns"`
 	Slots   map[Size]int  `json:"slots"`
 	Types   []string      `json:"types,omitempty"`   // names that it has handlers for, sorted, at most 1,000
