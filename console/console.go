@@ -70,6 +70,7 @@ type Console struct {
 	tails   tails
 	polls   polls
 	results results
+	recipes recipeCache
 	broker  health
 	doctor  survey[jobstore.Diagnosis]
 	check   survey[jobstore.Violation]

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ const apiPath = "/api/v1"
 
 // pages are those of all parts.
 func pages() []page {
-	return slices.Concat(orderPages, taskPages, boardPages, workflowPages, systemPages)
+	return slices.Concat(orderPages, stationPages, taskPages, boardPages, workflowPages, systemPages)
 }
 
 var orderPages = []page{
@@ -76,7 +75,7 @@ type Entry struct{ Name, Href string }
 
 // Entries are the pages that are not reached from another one.
 func (f *Frame) Entries() []Entry {
-	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
+	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Stations", "/stations"}, {"Recipes", "/recipes"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
 }
 
 // Down are the servers that do not answer.
@@ -252,7 +251,7 @@ func (c *Console) look(f *Frame) glance {
 // note says on the page that a part of it could not be read.
 func (f *Frame) note(err error) {
 	if err != nil {
-		f.Notice = strings.TrimPrefix(f.Notice+"; ", "; ") + away(err).Error()
+		f.Notice = strings.TrimPrefix(f.Notice+"; ", "; ") + cell(away(err).Error())
 	}
 }
 
@@ -300,13 +299,12 @@ func (c *Console) reasons(ctx context.Context, store *jobstore.Store, orders []O
 // Orders is a page of the list of orders.
 type Orders struct {
 	*Frame
-	Filter Filter   `json:"filter"`
-	Total  int      `json:"total"` // that the filter lets through
-	Page   int      `json:"page"`  // from 1
-	Pages  int      `json:"pages"`
-	Scopes []string `json:"scopes"`
-	States []string `json:"states"`
-	Orders []Order  `json:"orders"`
+	pager
+	Filter   Filter   `json:"filter"`
+	Unlooked int      `json:"unlooked,omitempty"` // orders that may wait for what the filter names and were not looked at
+	Scopes   []string `json:"scopes"`
+	States   []string `json:"states"`
+	Orders   []Order  `json:"orders"`
 }
 
 // Filter says which orders are listed, and how: query parameters of these names.
@@ -314,6 +312,7 @@ type Filter struct {
 	Scope string `json:"scope,omitempty"`
 	State string `json:"state,omitempty"` // with its substates
 	ID    string `json:"id,omitempty"`    // a part of the id or the work master
+	Waits string `json:"waits,omitempty"` // a kind of waits
 	Sort  string `json:"sort,omitempty"`  // a name of sorts; "" = priority
 }
 
@@ -329,10 +328,12 @@ var sorts = map[string]func(a, b Order) int{
 }
 
 func (c *Console) orders(ctx context.Context, r *http.Request) (shown, error) {
-	o := &Orders{Frame: c.newFrame("Orders", "Orders"), Filter: Filter{r.FormValue("scope"), r.FormValue("state"), r.FormValue("id"), r.FormValue("sort")}}
-	var within isa95.State
+	o := &Orders{Frame: c.newFrame("Orders", "Orders"), Filter: Filter{r.FormValue("scope"), r.FormValue("state"), r.FormValue("id"), r.FormValue("waits"), r.FormValue("sort")}}
+	var (
+		within isa95.State
+		err    error
+	)
 	if o.Filter.State != "" {
-		var err error
 		if within, err = isa95.ParseStateText(o.Filter.State); err != nil {
 			return nil, &problem{http.StatusBadRequest, "No such state", err.Error()}
 		}
@@ -343,13 +344,8 @@ func (c *Console) orders(ctx context.Context, r *http.Request) (shown, error) {
 	if o.Filter.Sort != "" && sorts[o.Filter.Sort] == nil {
 		return nil, &problem{http.StatusBadRequest, "No such order", fmt.Sprintf("sort is %q: must be priority, id, scope, state or since", o.Filter.Sort)}
 	}
-	o.Page = 1
-	if text := r.FormValue("page"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, &problem{http.StatusBadRequest, "No such page", fmt.Sprintf("page is %q: must be a number from 1", text)}
-		}
-		o.Page = n
+	if o.pager, err = pagerOf(r); err != nil {
+		return nil, err
 	}
 	g := c.look(o.Frame)
 	o.States = tops()
@@ -364,10 +360,13 @@ func (c *Console) orders(ctx context.Context, r *http.Request) (shown, error) {
 	if by := sorts[o.Filter.Sort]; by != nil { // that of the priority is there already
 		slices.SortStableFunc(found, by)
 	}
-	o.Total, o.Pages = len(found), max(1, (len(found)+perPage-1)/perPage)
-	o.Page = min(o.Page, o.Pages)
-	o.Orders = found[(o.Page-1)*perPage : min(o.Page*perPage, len(found))]
-	if store := c.store.get(); store != nil && c.book.redis.show("", "").Up {
+	if o.Filter.Waits != "" {
+		if found, err = c.waiting(ctx, o, found, jobstore.WhyKind(o.Filter.Waits)); err != nil {
+			return nil, err
+		}
+	}
+	o.Orders = pageOf(&o.pager, found)
+	if store := c.store.get(); store != nil && c.book.redis.show("", "").Up && !slices.ContainsFunc(o.Orders, func(one Order) bool { return one.Reason != "" }) {
 		o.note(c.reasons(ctx, store, o.Orders))
 	}
 	return o, nil
@@ -400,6 +399,7 @@ func (o *Orders) Link(change ...any) string {
 	set("scope", o.Filter.Scope)
 	set("state", o.Filter.State)
 	set("id", o.Filter.ID)
+	set("waits", o.Filter.Waits)
 	set("sort", o.Filter.Sort)
 	for i := 0; i+1 < len(change); i += 2 {
 		set(fmt.Sprint(change[i]), fmt.Sprint(change[i+1]))
@@ -412,9 +412,5 @@ func (o *Orders) Link(change ...any) string {
 
 // Filtered tells whether the filter leaves orders out.
 func (o *Orders) Filtered() bool {
-	return o.Filter.Scope != "" || o.Filter.State != "" || o.Filter.ID != ""
+	return o.Filter.Scope != "" || o.Filter.State != "" || o.Filter.ID != "" || o.Filter.Waits != ""
 }
-
-// Before and After are the pages beside this one.
-func (o *Orders) Before() int { return o.Page - 1 }
-func (o *Orders) After() int  { return o.Page + 1 }

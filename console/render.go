@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,8 +32,9 @@ func parseTemplates() map[string]*template.Template {
 			continue
 		}
 		t := template.New(name).Funcs(template.FuncMap{
-			"orderPath": orderPath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "list": func(all ...any) []any { return all },
+			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "list": func(all ...any) []any { return all },
 			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
+			"first": first, "more": more, "short": func(sha string) string { return fmt.Sprintf("%.12s", sha) },
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
 		})
 		all[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -120,3 +122,11 @@ func cell(text string) string {
 	}
 	return shorten(text, most) + "… (cut: the JSON of this page has all of it)"
 }
+
+// first are the first n of a list, and more is how many it has beyond them.
+func first(n int, all any) any {
+	v := reflect.ValueOf(all)
+	return v.Slice(0, min(n, v.Len())).Interface()
+}
+
+func more(n int, all any) int { return max(0, reflect.ValueOf(all).Len()-n) }

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +15,24 @@ import (
 	"github.com/taktworks/takt/recipe"
 )
 
-// What stations have, for people and for programs that compare: however many stations are asked for, it is read in few round trips.
+// What stations have, for people and for programs that compare: however many stations are asked for, it is read by few commands, in few round trips.
+
+//go:embed many.lua
+var manyLua string
+
+// many sends the same read of keys, given by its name and what follows the key, as one command; decode gets the reply of each key. The text of the script is short enough to go along.
+func (s *Store) many(l *loader, keys []string, decode func(i int, reply rueidis.RedisMessage) error, read ...string) {
+	if len(keys) == 0 {
+		return
+	}
+	l.add(s.rdb.B().EvalRo().Script(manyLua).Numkeys(int64(len(keys))).Key(keys...).Arg(read...).Build(), func(r rueidis.RedisResult) error {
+		replies, err := r.ToArray()
+		for i := range replies {
+			err = errors.Join(err, decode(i, replies[i]))
+		}
+		return err
+	})
+}
 
 // perTrip is how many stations, orders or documents one round trip reads.
 const perTrip = 500
@@ -31,9 +49,7 @@ func (s *Store) Contents(ctx context.Context, scopes []isa95.Scope, kinds ...isa
 	all := make(map[isa95.Scope]*Contents, len(scopes))
 	for some := range slices.Chunk(scopes, perTrip) {
 		var l loader
-		for _, scope := range some {
-			all[scope] = s.loadContents(&l, scope, kinds)
-		}
+		s.loadContents(&l, all, some, kinds)
 		if err := l.run(ctx, s.rdb); err != nil {
 			return nil, err
 		}
@@ -41,20 +57,34 @@ func (s *Store) Contents(ctx context.Context, scopes []isa95.Scope, kinds ...isa
 	return all, nil
 }
 
-func (s *Store) loadContents(l *loader, scope isa95.Scope, kinds []isa95.ConfigKind) *Contents {
-	c := &Contents{IDs: make(map[isa95.ConfigKind][]string)}
-	s.loadCounts(l, scope, &c.Limit, &c.Orders)
-	for _, kind := range kinds {
-		if kind == isa95.ConfigJobAcceptance {
-			continue
-		}
-		l.add(s.rdb.B().Smembers().Key(s.resourceKey(string(kind), scope)).Build(), func(r rueidis.RedisResult) (err error) {
-			c.IDs[kind], err = r.AsStrSlice()
-			slices.Sort(c.IDs[kind])
+// loadContents adds those of scopes to all.
+func (s *Store) loadContents(l *loader, all map[isa95.Scope]*Contents, scopes []isa95.Scope, kinds []isa95.ConfigKind) {
+	var lists, sets []string
+	for _, scope := range scopes {
+		c := &Contents{Limit: -1, IDs: make(map[isa95.ConfigKind][]string)}
+		all[scope] = c
+		l.get(s.keys.JobAcceptance(string(scope)), func(text []byte) (err error) {
+			c.Limit, err = strconv.ParseInt(string(text), 10, 64)
 			return err
 		})
+		lists = append(lists, s.keys.JobOrderList(string(scope)))
 	}
-	return c
+	s.many(l, lists, func(i int, r rueidis.RedisMessage) (err error) {
+		all[scopes[i]].Orders, err = r.AsInt64()
+		return err
+	}, "ZCARD")
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(k isa95.ConfigKind) bool { return k == isa95.ConfigJobAcceptance })
+	for _, scope := range scopes {
+		for _, kind := range kinds {
+			sets = append(sets, s.resourceKey(string(kind), scope))
+		}
+	}
+	s.many(l, sets, func(i int, r rueidis.RedisMessage) error {
+		ids, err := r.AsStrSlice()
+		slices.Sort(ids)
+		all[scopes[i/len(kinds)]].IDs[kinds[i%len(kinds)]] = ids
+		return err
+	}, "SMEMBERS")
 }
 
 // Comparison is one piece of a configuration, and what its delivery would change now. Before and After of a limit are numbers.
@@ -72,8 +102,8 @@ func (s *Store) Compare(ctx context.Context, pieces []Configuration) ([]Comparis
 	contents, holders := make(map[isa95.Scope]*Contents), make(map[string]*Snapshot)
 	var scopes []isa95.Scope // in the order of pieces
 	for _, c := range pieces {
-		if contents[c.Scope] == nil {
-			contents[c.Scope] = s.loadContents(&l, c.Scope, isa95.ConfigKinds())
+		if _, known := contents[c.Scope]; !known {
+			contents[c.Scope] = nil // until they are read
 			scopes = append(scopes, c.Scope)
 		}
 		if c.Kind == isa95.ConfigWorkMaster && holders[c.ID] == nil {
@@ -81,6 +111,7 @@ func (s *Store) Compare(ctx context.Context, pieces []Configuration) ([]Comparis
 			s.loadDelivered(&l, holders[c.ID], c.ID)
 		}
 	}
+	s.loadContents(&l, contents, scopes, isa95.ConfigKinds())
 	if err := l.run(ctx, s.rdb); err != nil {
 		return nil, err
 	}
@@ -134,86 +165,74 @@ func (s *Store) compare(c Configuration, has *Contents, holders *Snapshot) (Deli
 	return Delivery{Change: DeliveryNew}, nil
 }
 
-// HeldWorkMaster is one content of a work master, and the scopes that run it.
-type HeldWorkMaster struct {
-	*isa95.WorkMaster
-	SHA256 string        // of Data, "" = none
-	Scopes []isa95.Scope // sorted
+// DeliveredWorkMaster is one content of a work master, and the scopes that run it.
+type DeliveredWorkMaster struct {
+	ID      isa95.WorkMasterID
+	Content string        // SHA-256 of the work master
+	SHA256  string        // of its data, "" = none
+	Seq     int64         // of its last delivery: the newest content of an id has the greatest
+	Scopes  []isa95.Scope // sorted
 }
 
-// WorkMasters returns what scopes run under ids, all ids if there are none: by id, and each content of one id once. It reads in two round trips, for all ids in four. A content that
-// cannot be read is left out and joined to the error.
-func (s *Store) WorkMasters(ctx context.Context, ids ...isa95.WorkMasterID) ([]HeldWorkMaster, error) {
-	if len(ids) == 0 {
-		var err error
-		if ids, err = s.workMasterIDs(ctx); err != nil {
-			return nil, err
-		}
-	}
+// Delivered returns which contents scopes run under ids: by id, and each content of one id once. With a scope it is what that scope runs, and other scopes are not read. It is one
+// command for 500 ids. A pointer that cannot be read is left out and joined to the error.
+func (s *Store) Delivered(ctx context.Context, scope isa95.Scope, ids ...isa95.WorkMasterID) ([]DeliveredWorkMaster, error) {
 	type content struct {
 		id  isa95.WorkMasterID
 		sha string
 	}
-	scopes := make(map[content][]isa95.Scope)
-	var order []content
+	all, places := []DeliveredWorkMaster{}, make(map[content]int)
 	var unreadable error
-	var l loader
-	for _, id := range ids {
-		key := s.keys.WorkMasterDelivered(string(id))
-		l.add(s.rdb.B().Hgetall().Key(key).Build(), func(r rueidis.RedisResult) error {
-			fields, err := r.AsStrMap()
-			for _, scope := range slices.Sorted(maps.Keys(fields)) {
-				if scope == seqField {
-					continue
-				}
-				at, err := decodePointer(key, fields[scope])
-				if err != nil {
-					unreadable = errors.Join(unreadable, err)
-					continue
-				}
-				c := content{id, at.content}
-				if scopes[c] == nil {
-					order = append(order, c)
-				}
-				scopes[c] = append(scopes[c], isa95.Scope(scope))
-			}
-			return err
-		})
-	}
-	if err := l.run(ctx, s.rdb); err != nil {
-		return nil, err
-	}
-	var held []HeldWorkMaster
-	l = loader{}
-	for _, c := range order {
-		key := s.keys.WorkMasterContent(c.sha)
-		l.add(s.rdb.B().Get().Key(key).Build(), func(r rueidis.RedisResult) error {
-			doc, err := r.AsBytes()
-			if rueidis.IsRedisNil(err) {
-				unreadable = errors.Join(unreadable, missingContent(key, scopes[c][0], c.id))
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			w, err := s.opt.Schemas.decodeWorkMaster(key, doc)
+	for some := range slices.Chunk(ids, perTrip) {
+		names := make([]string, len(some))
+		for i, id := range some {
+			names[i] = s.keys.WorkMasterDelivered(string(id))
+		}
+		add := func(i int, scope, text string) {
+			at, err := decodePointer(names[i], text)
 			if err != nil {
 				unreadable = errors.Join(unreadable, err)
-				return nil
+				return
 			}
-			h := HeldWorkMaster{WorkMaster: w, Scopes: scopes[c]}
-			if len(w.Data) > 0 {
-				h.SHA256 = Hash(w.Data)
+			n, known := places[content{some[i], at.content}]
+			if !known {
+				n = len(all)
+				places[content{some[i], at.content}] = n
+				all = append(all, DeliveredWorkMaster{ID: some[i], Content: at.content, SHA256: at.data})
 			}
-			held = append(held, h)
-			return nil
-		})
+			all[n].Scopes, all[n].Seq = append(all[n].Scopes, isa95.Scope(scope)), max(all[n].Seq, at.seq)
+		}
+		var l loader
+		if scope != "" {
+			s.many(&l, names, func(i int, r rueidis.RedisMessage) error {
+				text, err := r.ToString()
+				if rueidis.IsRedisNil(err) {
+					return nil
+				}
+				if err == nil {
+					add(i, string(scope), text)
+				}
+				return err
+			}, "HGET", string(scope))
+		} else {
+			s.many(&l, names, func(i int, r rueidis.RedisMessage) error {
+				fields, err := r.AsStrMap()
+				delete(fields, seqField)
+				for _, scope := range slices.Sorted(maps.Keys(fields)) {
+					add(i, scope, fields[scope])
+				}
+				return err
+			}, "HGETALL")
+		}
+		if err := l.run(ctx, s.rdb); err != nil {
+			return nil, err
+		}
 	}
-	return held, errors.Join(l.run(ctx, s.rdb), unreadable)
+	return all, unreadable
 }
 
-// workMasterIDs are the ids that any station has, sorted.
-func (s *Store) workMasterIDs(ctx context.Context) ([]isa95.WorkMasterID, error) {
+// WorkMasterIDs returns the ids that any station has, sorted.
+func (s *Store) WorkMasterIDs(ctx context.Context) ([]isa95.WorkMasterID, error) {
 	scopes, err := s.rdb.Do(ctx, s.rdb.B().Smembers().Key(s.keys.ConfiguredScopes()).Build()).AsStrSlice()
 	lists := make([]string, len(scopes))
 	for i, scope := range scopes {

@@ -125,11 +125,16 @@ func TestManyStationsCostLittle(t *testing.T) {
 			return len(found) / 2, err // each has the work master, too
 		}, 1, 7100},
 		{"work masters", func() (int, error) {
-			found, err := s.WorkMasters(t.Context())
+			ids, err := s.WorkMasterIDs(t.Context())
+			if err != nil {
+				return 0, err
+			}
+			delivered, err := s.Delivered(t.Context(), "", ids...)
+			found := jobstore.UsedRecipes(delivered, nil)
 			if len(found) != 1 {
 				return 0, err
 			}
-			return len(found[0].Scopes), err
+			return len(found[0].Scopes), errors.Join(err, s.ReadRecipes(t.Context(), found...))
 		}, 4, 30},
 	} {
 		stations = 0
@@ -171,11 +176,13 @@ func TestWorkMastersThatCannotBeRead(t *testing.T) {
 	s.deliver("b", "two")
 	s.do("DEL", s.keys.WorkMasterContent(strings.Fields(must(s.do("HGET", s.keys.WorkMasterDelivered("WM-1"), "a").ToString()))[1]))
 	s.do("HSET", s.keys.WorkMasterDelivered("WM-1"), "c", "nothing")
-	found, err := s.WorkMasters(t.Context(), "WM-1")
+	delivered, err := s.Delivered(t.Context(), "", "WM-1")
+	found := jobstore.UsedRecipes(delivered, nil)
+	err = errors.Join(err, s.ReadRecipes(t.Context(), found...))
 	if _, ok := errors.AsType[*jobstore.DocumentError](err); !ok || !strings.Contains(err.Error(), `is missing, though it is what scope "a" runs`) || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("err = %v", err)
 	}
-	if len(found) != 1 || !slices.Equal(found[0].Scopes, []isa95.Scope{"b"}) || textOf(found[0].WorkMaster) != "two" {
+	if len(found) != 2 || !slices.Equal(found[0].Scopes, []isa95.Scope{"b"}) || !found[0].Read || !found[0].Foreign || found[1].Read {
 		t.Errorf("found %+v", found)
 	}
 }

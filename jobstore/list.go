@@ -46,10 +46,10 @@ func (s *Store) Stations(ctx context.Context) (map[isa95.Scope]bool, error) {
 		if stations[scope] {
 			continue
 		}
-		l.add(s.rdb.B().Exists().Key(s.keys.PubSeq(name)).Build(), func(r rueidis.RedisResult) error {
-			had, err := r.AsInt64()
-			stations[scope] = had == 0
-			return err
+		stations[scope] = true
+		l.get(s.keys.PubSeq(name), func([]byte) error {
+			stations[scope] = false
+			return nil
 		})
 	}
 	if err := l.run(ctx, s.rdb); err != nil {

@@ -227,13 +227,10 @@ func (k *look) engines(l *loader, living *[]string) {
 		if session.Name != "" || !slices.Contains(strings.Split(roles, ","), engineRole) {
 			continue
 		}
-		l.add(k.store.rdb.B().Exists().Key(k.store.keys.Worker(session.Instance)).Build(), func(r rueidis.RedisResult) error {
-			lives, err := r.AsBool()
-			if lives {
-				*living = append(*living, session.Instance)
-				slices.Sort(*living)
-			}
-			return err
+		l.get(k.store.keys.Worker(session.Instance), func([]byte) error {
+			*living = append(*living, session.Instance)
+			slices.Sort(*living)
+			return nil
 		})
 	}
 }

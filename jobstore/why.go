@@ -68,37 +68,38 @@ const (
 type WhyRow struct {
 	Kind       WhyKind
 	When, Next string
+	Tops       []string // top states in which a list shows it: lists do not look into the outbox and show the first reason alone
 }
 
 // WhyReasons lists every reason that a job order can wait, have failed or be over for, in the order of its life.
 func WhyReasons() []WhyRow {
 	return []WhyRow{
-		{WhyNotStarted, "NotAllowedToStart: Start has not come", "`takt job start`"},
-		{WhyNoEngine, "its start, or the end of its run, waits in `sfc:work`, and no process with the role engine gives a sign of life", "`takt serve`"},
-		{WhyQueued, "it waits in `sfc:work` behind other entries", "wait, or more processes of `takt serve`"},
-		{WhyInWork, "a process has its entry of `sfc:work` in hand; after several tries the log of that process says why", "the log of that process, `takt doctor`"},
-		{WhyForgotten, "no entry of `sfc:work` leads to it: the stream was trimmed", "nothing: the sweep of `takt serve` brings it back within 30 s"},
-		{WhyStationAsked, "its work master has no recipe of Takt; its station was asked to start it and has not said Run", "the station"},
-		{WhyStationRefused, "its station refuses the Start", "the station, or `takt job cancel`"},
-		{WhyStationRuns, "its station runs it without a recipe, until it says End or Abort", "the station"},
-		{WhyStandstill, "no process can take the answers of equipment, so time-outs and `step.t` stand still", "`takt serve`, `takt doctor`"},
-		{WhyCommandUnsent, "a command has stood in the outbox for more than 2 s: the broker has not taken it", "`takt doctor`, the log of `takt serve`"},
-		{WhyCommand, "a command is not answered", "the equipment"},
-		{WhyEvent, "an event has not come", "the equipment"},
-		{WhyAttemptFailed, "an attempt failed while the order is paused: the next one comes with Resume", "`takt job resume`"},
-		{WhyConditionFalse, "a step or branch is done, and the condition of a transition is false", "time if it is over `step.t`, else `takt job stop` or `takt job abort`"},
-		{WhyConditionTrue, "the condition of a transition is true, and fires when it is looked at", "nothing, or `takt job resume`"},
-		{WhyConditionFails, "the condition of a transition fails: so will the order, when it is looked at", "the recipe"},
-		{WhyRunOver, "its run is over, and the order ends with the next entry of `sfc:work`", "nothing"},
-		{WhyExecutionLost, "its run was begun, and its execution document is gone", "`takt job abort`, unless the sweep of `takt serve` was faster; `takt check`"},
-		{WhyRecipeLost, "the text of the recipe that it runs is gone or cannot be compiled: the next event aborts it", "`takt check`"},
-		{WhyPaused, "Interrupted: Resume has not come", "`takt job resume`"},
-		{WhyCompleted, "Ended: it is done, and waits for Clear", "`takt job clear`"},
-		{WhyStopped, "Ended by Stop, with results in part", "`takt job clear`"},
-		{WhyRunFailed, "Aborted: the run failed; the reason names the action, the attempt and what the equipment said, or the condition", "the equipment or the recipe, then `takt job clear`"},
-		{WhyNotBegun, "Aborted: its recipe could not start", "the work master or the order, then `takt job clear`"},
-		{WhyAborted, "Aborted by a command Abort", "`takt job clear`"},
-		{WhyCleared, "EndState: canceled or cleared; its documents expire", "the id can be used again"},
+		{WhyNotStarted, "NotAllowedToStart: Start has not come", "`takt job start`", []string{isa95.NotAllowedToStart}},
+		{WhyNoEngine, "its start, or the end of its run, waits in `sfc:work`, and no process with the role engine gives a sign of life", "`takt serve`", []string{isa95.AllowedToStart}},
+		{WhyQueued, "it waits in `sfc:work` behind other entries", "wait, or more processes of `takt serve`", []string{isa95.AllowedToStart}},
+		{WhyInWork, "a process has its entry of `sfc:work` in hand; after several tries the log of that process says why", "the log of that process, `takt doctor`", []string{isa95.AllowedToStart}},
+		{WhyForgotten, "no entry of `sfc:work` leads to it: the stream was trimmed", "nothing: the sweep of `takt serve` brings it back within 30 s", []string{isa95.AllowedToStart}},
+		{WhyStationAsked, "its work master has no recipe of Takt; its station was asked to start it and has not said Run", "the station", []string{isa95.AllowedToStart}},
+		{WhyStationRefused, "its station refuses the Start", "the station, or `takt job cancel`", []string{isa95.AllowedToStart}},
+		{WhyStationRuns, "its station runs it without a recipe, until it says End or Abort", "the station", []string{isa95.Running}},
+		{WhyStandstill, "no process can take the answers of equipment, so time-outs and `step.t` stand still", "`takt serve`, `takt doctor`", []string{isa95.Running}},
+		{WhyCommandUnsent, "a command has stood in the outbox for more than 2 s: the broker has not taken it", "`takt doctor`, the log of `takt serve`", nil},
+		{WhyCommand, "a command is not answered", "the equipment", []string{isa95.Running}},
+		{WhyEvent, "an event has not come", "the equipment", []string{isa95.Running}},
+		{WhyAttemptFailed, "an attempt failed while the order is paused: the next one comes with Resume", "`takt job resume`", nil},
+		{WhyConditionFalse, "a step or branch is done, and the condition of a transition is false", "time if it is over `step.t`, else `takt job stop` or `takt job abort`", []string{isa95.Running}},
+		{WhyConditionTrue, "the condition of a transition is true, and fires when it is looked at", "nothing, or `takt job resume`", []string{isa95.Running}},
+		{WhyConditionFails, "the condition of a transition fails: so will the order, when it is looked at", "the recipe", []string{isa95.Running}},
+		{WhyRunOver, "its run is over, and the order ends with the next entry of `sfc:work`", "nothing", []string{isa95.Running}},
+		{WhyExecutionLost, "its run was begun, and its execution document is gone", "`takt job abort`, unless the sweep of `takt serve` was faster; `takt check`", []string{isa95.Running, isa95.Interrupted}},
+		{WhyRecipeLost, "the text of the recipe that it runs is gone or cannot be compiled: the next event aborts it", "`takt check`", []string{isa95.Running}},
+		{WhyPaused, "Interrupted: Resume has not come", "`takt job resume`", []string{isa95.Interrupted}},
+		{WhyCompleted, "Ended: it is done, and waits for Clear", "`takt job clear`", []string{isa95.Ended}},
+		{WhyStopped, "Ended by Stop, with results in part", "`takt job clear`", []string{isa95.Ended}},
+		{WhyRunFailed, "Aborted: the run failed; the reason names the action, the attempt and what the equipment said, or the condition", "the equipment or the recipe, then `takt job clear`", []string{isa95.Aborted}},
+		{WhyNotBegun, "Aborted: its recipe could not start", "the work master or the order, then `takt job clear`", []string{isa95.Aborted}},
+		{WhyAborted, "Aborted by a command Abort", "`takt job clear`", []string{isa95.Aborted}},
+		{WhyCleared, "EndState: canceled or cleared; its documents expire", "the id can be used again", nil},
 	}
 }
 

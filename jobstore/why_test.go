@@ -3,6 +3,7 @@ package jobstore_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +181,10 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := make(map[jobstore.WhyKind]bool)
+	shown, rows := make(map[jobstore.WhyKind]bool), make(map[jobstore.WhyKind]jobstore.WhyRow)
+	for _, row := range jobstore.WhyReasons() {
+		rows[row.Kind] = row
+	}
 	for _, c := range whyCases {
 		shown[c.kind] = true
 		t.Run(string(c.kind)+" "+c.state.String(), func(t *testing.T) {
@@ -200,6 +204,9 @@ func TestWhy(t *testing.T) {
 				i++
 			}
 			got := why.Reasons[i]
+			if first := why.Reasons[0].Kind; !slices.Contains(rows[first].Tops, c.state.Top) && first != jobstore.WhyCommandUnsent && first != jobstore.WhyCleared {
+				t.Errorf("a list can show %s for an order that is %s, and its row has %v", first, c.state, rows[first].Tops)
+			}
 			if got.Kind != c.kind || !strings.Contains(got.Text, c.text) || !strings.Contains(got.Next, c.next) || c.short != "" && got.Short != c.short {
 				t.Errorf("%+v\nwant %s\n%q\n%q\n%q", why, c.kind, c.text, c.next, c.short)
 			}

@@ -6,103 +6,55 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
-	"github.com/taktworks/takt/recipe"
 )
 
-// storedRecipe is one recipe under the id of a work master, for programs.
+// storedRecipe is one recipe under the id of a work master, for programs. Its orders are those that are not ended.
 type storedRecipe struct {
-	WorkMaster isa95.WorkMasterID `json:"work_master"`
-	Version    string             `json:"version,omitempty"`
-	SHA256     string             `json:"sha256"`
-	Scopes     []isa95.Scope      `json:"scopes"` // that run it now; none: only orders that began with it
-	Orders     []recipeOrder      `json:"orders"` // not ended
-	Recipe     json.RawMessage    `json:"recipe,omitempty"`
+	*jobstore.UsedRecipe
+	Recipe json.RawMessage `json:"recipe,omitempty"`
 }
 
-// recipeOrder is a job order that runs a recipe, or would if it began now.
-type recipeOrder struct {
-	Scope isa95.Scope `json:"scope"`
-	ID    string      `json:"id"`
-	State string      `json:"state"`
-}
-
-// storedRecipes are the recipes under ids, of all work masters if there are none, by id. With an error they are those that could be read.
+// storedRecipes are the recipes of Takt under ids, of all work masters if there are none, by id. With an error they are those that could be read.
 func storedRecipes(ctx context.Context, store *jobstore.Store, ids ...isa95.WorkMasterID) ([]*storedRecipe, error) {
-	held, unreadable := store.WorkMasters(ctx, ids...)
-	if unreadable != nil && held == nil {
+	orders, unread := recipeOrders(ctx, store)
+	if len(ids) == 0 {
+		var err error
+		if ids, err = store.WorkMasterIDs(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		orders = slices.DeleteFunc(orders, func(o jobstore.RecipeOrder) bool { return !slices.Contains(ids, o.WorkMaster) })
+	}
+	delivered, unreadable := store.Delivered(ctx, "", ids...)
+	if unreadable = errors.Join(unread, unreadable); delivered == nil && unreadable != nil {
 		return nil, unreadable
 	}
-	type key struct {
-		id  isa95.WorkMasterID
-		sha string
-	}
-	all, runs := make(map[key]*storedRecipe), make(map[isa95.Scope]map[isa95.WorkMasterID]*storedRecipe)
-	add := func(id isa95.WorkMasterID, sha string, text []byte) *storedRecipe {
-		r := all[key{id, sha}]
-		if r == nil {
-			r = &storedRecipe{WorkMaster: id, SHA256: sha, Scopes: []isa95.Scope{}, Orders: []recipeOrder{}, Recipe: text}
-			if decoded, _ := recipe.Decode(text); decoded != nil {
-				r.Version = decoded.Version
-			}
-			all[key{id, sha}] = r
-		}
-		return r
-	}
-	for _, h := range held {
-		if h.DataSchema != recipe.SchemaURI {
-			continue
-		}
-		r := add(isa95.WorkMasterID(h.ID), h.SHA256, h.Data)
-		for _, scope := range h.Scopes {
-			if runs[scope] == nil {
-				runs[scope] = make(map[isa95.WorkMasterID]*storedRecipe)
-			}
-			runs[scope][r.WorkMaster] = r
-			r.Scopes = append(r.Scopes, scope)
+	used := jobstore.UsedRecipes(delivered, orders)
+	unreadable = errors.Join(unreadable, store.ReadRecipes(ctx, used...))
+	var all []*storedRecipe
+	for _, u := range used {
+		if u.Text != nil || u.Content == "" {
+			all = append(all, &storedRecipe{u, u.Text})
 		}
 	}
-	err := eachOrder(ctx, store, func(o jobstore.StoredOrder, x *recipe.Execution) error {
-		r := runs[o.Scope][o.WorkMaster()]
-		if x != nil { // it goes on as it began
-			id := isa95.WorkMasterID(x.WorkMasterID)
-			if len(ids) > 0 && !slices.Contains(ids, id) {
-				return nil
-			}
-			if r = all[key{id, x.Recipe}]; r == nil {
-				found, err := store.Load(ctx, jobstore.Query{Recipe: x.Recipe})
-				if err != nil {
-					return err
-				}
-				r = add(id, x.Recipe, found.RecipeText)
-			}
-		}
-		if r != nil {
-			r.Orders = append(r.Orders, recipeOrder{o.Scope, o.JobOrder.JobOrderID, o.State.String()})
-		}
-		return nil
-	})
-	byID := func(a, b *storedRecipe) int {
-		return cmp.Or(cmp.Compare(a.WorkMaster, b.WorkMaster), slices.Compare(a.Scopes, b.Scopes), cmp.Compare(a.SHA256, b.SHA256))
-	}
-	return slices.SortedFunc(maps.Values(all), byID), errors.Join(unreadable, err)
+	return all, unreadable
 }
 
-// eachOrder calls do for the job orders that are not ended, each with its execution if a recipe runs it.
-func eachOrder(ctx context.Context, store *jobstore.Store, do func(jobstore.StoredOrder, *recipe.Execution) error) error {
+// recipeOrders are the job orders that are not ended.
+func recipeOrders(ctx context.Context, store *jobstore.Store) (all []jobstore.RecipeOrder, err error) {
 	scopes, err := store.Scopes(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for some := range slices.Chunk(scopes, 100) {
 		orders, err := store.List(ctx, some...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		orders = slices.DeleteFunc(orders, func(o jobstore.StoredOrder) bool { return o.State.Clearable() })
 		var begun []isa95.JobOrderID
@@ -113,15 +65,17 @@ func eachOrder(ctx context.Context, store *jobstore.Store, do func(jobstore.Stor
 		}
 		executions, err := store.Executions(ctx, begun)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, o := range orders {
-			if err := do(o, executions[isa95.JobOrderID(o.JobOrder.JobOrderID)]); err != nil {
-				return err
+			one := jobstore.RecipeOrder{Scope: o.Scope, ID: o.JobOrder.JobOrderID, State: o.State.String(), WorkMaster: o.WorkMaster()}
+			if x := executions[isa95.JobOrderID(one.ID)]; x != nil {
+				one.WorkMaster, one.Begun = isa95.WorkMasterID(x.WorkMasterID), x.Recipe
 			}
+			all = append(all, one)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 type recipeListCmd struct {
@@ -199,8 +153,8 @@ func (c *recipeShowCmd) print(a *app, r *storedRecipe) error {
 		return printJSON(a.out, r)
 	}
 	printf(a.out, "%s\n", &usedRecipe{WorkMaster: r.WorkMaster, Version: r.Version, SHA256: r.SHA256})
-	if decoded, _ := recipe.Decode(r.Recipe); decoded != nil {
-		printf(a.out, "  steps: %d, transitions: %d, actions: %d\n", len(decoded.Steps), len(decoded.Transitions), len(decoded.Actions))
+	if r.Steps > 0 {
+		printf(a.out, "  steps: %d, transitions: %d, actions: %d\n", r.Steps, r.Transitions, r.Actions)
 	}
 	printf(a.out, "  stations that run it: %s\n", cmp.Or(few(r.Scopes), "none; its job orders began with it"))
 	if len(r.Orders) == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -141,10 +142,12 @@ func recipesAt(ctx context.Context, store *jobstore.Store, scope isa95.Scope, id
 		masters[i] = isa95.WorkMasterID(id)
 		all[i] = &usedRecipe{WorkMaster: masters[i]}
 	}
-	held, err := store.WorkMasters(ctx, masters...)
-	for _, h := range held {
-		if at := slices.Index(ids, h.ID); at >= 0 && slices.Contains(h.Scopes, scope) {
-			all[at] = recipeIn(h.WorkMaster)
+	delivered, err := store.Delivered(ctx, scope, masters...)
+	used := jobstore.UsedRecipes(delivered, nil)
+	err = errors.Join(err, store.ReadRecipes(ctx, used...))
+	for _, u := range used {
+		if u.Read {
+			all[slices.Index(masters, u.WorkMaster)] = &usedRecipe{u.WorkMaster, u.Version, u.SHA256, u.Foreign}
 		}
 	}
 	return all, err

@@ -207,11 +207,11 @@ func TestRecipesThatAreThere(t *testing.T) {
 		return y.sha()
 	}
 	two, three := deliver("cell-07", "2"), deliver("cell-08", "3")
-	y.shows(exitOK, "recipe list", "WORK MASTER VERSION SHA-256 STATIONS JOB ORDERS", "WM-1 1 "+one+" - 1", "WM-1 2 "+two+" cell-07 1", "WM-1 3 "+three+" cell-08 0")
+	y.shows(exitOK, "recipe list", "WORK MASTER VERSION SHA-256 STATIONS JOB ORDERS", "WM-1 3 "+three+" cell-08 0", "WM-1 2 "+two+" cell-07 1", "WM-1 1 "+one+" - 1")
 	y.shows(exitOK, "recipe show WM-1",
-		"WM-1, version 1, SHA-256 "+one, "steps: 1, transitions: 0, actions: 1", "stations that run it: none; its job orders began with it", "JOB ORDER SCOPE STATE", "JO-1 cell-07 Running",
+		"WM-1, version 3, SHA-256 "+three, "steps: 1, transitions: 0, actions: 1", "stations that run it: cell-08", "no job order that is not ended uses it",
 		"WM-1, version 2, SHA-256 "+two, "steps: 1, transitions: 0, actions: 1", "stations that run it: cell-07", "JOB ORDER SCOPE STATE", "JO-2 cell-07 AllowedToStart_Ready",
-		"WM-1, version 3, SHA-256 "+three, "steps: 1, transitions: 0, actions: 1", "stations that run it: cell-08", "no job order that is not ended uses it")
+		"WM-1, version 1, SHA-256 "+one, "steps: 1, transitions: 0, actions: 1", "stations that run it: none; its job orders began with it", "JOB ORDER SCOPE STATE", "JO-1 cell-07 Running")
 
 	if said := y.shows(exitFailed, "recipe show WM-1 -o out.json"); !strings.Contains(said, "3 recipes are in use") || !strings.Contains(said, "--scope") {
 		t.Error(said)
