@@ -71,6 +71,7 @@ type Console struct {
 	polls   polls
 	results results
 	recipes recipeCache
+	samples samples
 	broker  health
 	doctor  survey[jobstore.Diagnosis]
 	check   survey[jobstore.Violation]
@@ -167,6 +168,7 @@ func (c *Console) Run(ctx context.Context) error {
 	parts.Go(func() { c.watchOrders(work) })
 	parts.Go(func() { c.doctor.serve(work) })
 	parts.Go(func() { c.check.serve(work) })
+	parts.Go(func() { c.watchSamples(work) })
 	var err error
 	select {
 	case <-ctx.Done():

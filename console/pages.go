@@ -196,6 +196,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 // Overview is whether the plant is fine.
 type Overview struct {
 	*Frame
+	State   State        `json:"state"`
 	Engines []string     `json:"engines"`
 	Counts  []StateCount `json:"counts"` // of top states, in the order of the machine
 	Total   int          `json:"total"`
@@ -215,6 +216,7 @@ const waitingShown = 10
 func (c *Console) overview(ctx context.Context, _ *http.Request) (shown, error) {
 	o := &Overview{Frame: c.newFrame("Overview", "Overview")}
 	g := c.look(o.Frame)
+	o.State = c.state(o.Frame)
 	o.Total, o.Changes = len(g.orders), g.changes
 	o.Counts = counts(g.orders)
 	for _, one := range g.orders {

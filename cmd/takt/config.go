@@ -70,12 +70,13 @@ type Config struct {
 	LogFormat string `help:"text or json." default:"text" enum:"text,json" group:"process"`
 
 	TraceEndpoint   string  `help:"OpenTelemetry collector that gets the traces of serve, dev, task run, task submit and schedule serve, by OTLP over HTTP: http://host:4318; none are made if empty. Headers and certificates are those of OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and so on." placeholder:"URL" group:"process"`
+	MetricsEndpoint string  `help:"OpenTelemetry collector that gets the metrics of serve, dev, task run, schedule serve and processor run once a minute, by OTLP over HTTP: http://host:4318; none are sent if empty. Headers and so on as for traces." placeholder:"URL" group:"process"`
 	TraceRatio      float64 `help:"Part of the traces that begin here that is kept: 0 to 1." default:"1" group:"process"`
 	inProcessBroker bool    // MQTT is the broker inside this process
 	ownBroker       bool    // started by this process
 	looks           bool    // the command only reads
 
-	TraceService string `help:"Name of this program in traces." default:"takt" group:"process"`
+	TraceService string `help:"Name of this program in traces and metrics that are sent." default:"takt" group:"process"`
 }
 
 // ServeConfig is what the processes that do the work take beside Config.
@@ -382,6 +383,26 @@ func (c *Config) traces(ctx context.Context, instance string, log *slog.Logger) 
 	if c.TraceEndpoint == "" {
 		return nil, nil
 	}
+	t, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{Collector: c.collector(c.TraceEndpoint, instance, log), Ratio: c.TraceRatio})
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return t, nil
+}
+
+// push makes what sends metrics to the collector, nil if none is named.
+func (c *Config) push(ctx context.Context, m *telemetry.Metrics, instance string, log *slog.Logger) (*telemetry.Push, error) {
+	if c.MetricsEndpoint == "" {
+		return nil, nil
+	}
+	p, err := telemetry.NewPush(ctx, m, c.collector(c.MetricsEndpoint, instance, log))
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return p, nil
+}
+
+func (c *Config) collector(endpoint, instance string, log *slog.Logger) telemetry.Collector {
 	if instance == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -389,13 +410,7 @@ func (c *Config) traces(ctx context.Context, instance string, log *slog.Logger) 
 		}
 		instance = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	t, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Endpoint: c.TraceEndpoint, Service: c.TraceService, Version: readBuild().Version, Instance: instance, Ratio: c.TraceRatio, Log: log,
-	})
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	return t, nil
+	return telemetry.Collector{Endpoint: endpoint, Service: c.TraceService, Version: readBuild().Version, Instance: instance, Log: log}
 }
 
 // endpoints is what `takt dev` leaves in its data folder, so that other commands find its store and broker.

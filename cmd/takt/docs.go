@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"text/template"
@@ -15,12 +16,15 @@ import (
 
 	"github.com/taktworks/takt/cloudevent"
 	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/internal/topics"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobcontrol"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
+	"github.com/taktworks/takt/sampling"
 	"github.com/taktworks/takt/station"
+	"github.com/taktworks/takt/task"
 )
 
 // docsCmd writes docs/reference and deploy/mosquitto/acl from the code, so that it cannot be out of date.
@@ -44,6 +48,7 @@ var referenceFuncs = template.FuncMap{
 	"statusEvent":         func() string { return code(isa95.StatusEventType) + ", " + code(isa95.StatusEventSchema) },
 	"configurationFormat": func() string { return station.ConfigurationFormat },
 	"equipmentFormat":     func() string { return station.EquipmentFormat },
+	"metrics":             metricSections, "join": strings.Join,
 	"changes": func() []string {
 		return []string{jobstore.DeliveryNew, jobstore.DeliveryChanged, jobstore.DeliveryUnchanged, jobstore.DeliveryRemoved}
 	},
@@ -135,6 +140,36 @@ func rights() (rows string) {
 		rows += row(party, strings.Join(write, ", "), strings.Join(read, ", "))
 	}
 	return rows
+}
+
+// metricSection are the metrics of one kind of process.
+type metricSection struct {
+	Title, Text string
+	Metrics     []telemetry.Description
+}
+
+func metricSections() (all []metricSection) {
+	section := func(title, text string, register func(*telemetry.Metrics)) {
+		m := telemetry.NewMetrics("")
+		base := m.Described()
+		register(m)
+		of := m.Described()
+		if title != "Each process of `takt serve`" { // which tells of these
+			of = slices.DeleteFunc(of, func(d telemetry.Description) bool {
+				return slices.ContainsFunc(base, func(b telemetry.Description) bool { return b.Name == d.Name })
+			})
+		}
+		all = append(all, metricSection{title, text, of})
+	}
+	section("The installation", "One process of all that run `takt serve` samples the state once a minute, and it alone has these: each is there once, however many processes there are. When that process ends, another has them within 20 s. "+
+		"A part that it cannot read has none. Values are of the last sample; the web console shows those of 24 hours.", func(m *telemetry.Metrics) { m.Registerer().MustRegister(sampling.New(sampling.Options{})) })
+	section("Each process of `takt serve`", "`takt processor run` has those of commands, too, with the event's type as method. `takt_build_info` is in every process.", func(m *telemetry.Metrics) {
+		p := &parts{metrics: m}
+		p.publisherGauges(nil)
+		p.connectionGauges()
+	})
+	section("Workers and schedulers of tasks", "`takt task run`, `takt schedule serve`, and programs that give `task.NewMetrics` to their worker or scheduler.", func(m *telemetry.Metrics) { task.NewMetrics(m.Registerer()) })
+	return all
 }
 
 func parties(all []topics.Party) string {

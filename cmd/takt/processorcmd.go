@@ -106,6 +106,11 @@ func (c *processorRunCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer store.Close()
 	metrics := telemetry.NewMetrics(readBuild().Version)
+	push, err := a.push(ctx, metrics, instance, a.log)
+	if err != nil {
+		return err
+	}
+	defer push.Close()
 	mo := a.mqttOptions("takt-"+c.Name+"-"+instance, time.Hour, a.log)
 	p, err := processor.New(processor.Options{
 		Name: c.Name, Store: store, MQTT: mo, TopicPrefix: a.TopicPrefix, Filters: c.Filter, ReplyTopics: c.ReplyTopics, Slots: c.Concurrency, Drain: c.Drain, Log: a.log,

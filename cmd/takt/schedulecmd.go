@@ -165,6 +165,11 @@ func (c *scheduleServeCmd) Run(ctx context.Context, a *app) error {
 	defer traces.Close()
 	return with(ctx, a.openTasks, func(client *task.Client) error {
 		web := a.web(c.HTTP, client)
+		push, err := a.push(ctx, web.Metrics, "", a.log)
+		if err != nil {
+			return err
+		}
+		defer push.Close()
 		s, err := client.Scheduler(task.SchedulerOptions{
 			Lease: c.Lease, Metrics: task.NewMetrics(web.Metrics.Registerer()), Tracer: traces.Provider(), Log: a.log,
 		})

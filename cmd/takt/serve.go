@@ -21,7 +21,10 @@ import (
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mqtt"
 	"github.com/taktworks/takt/publisher"
+	"github.com/taktworks/takt/sampling"
 	"github.com/taktworks/takt/sfc"
+	"github.com/taktworks/takt/task"
+	"github.com/taktworks/takt/workflow"
 )
 
 // The roles a process may have. The sender of status events runs in every one.
@@ -78,6 +81,11 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	so := cfg.storeOptions(embedded, log)
 	so.Instance, so.Source, so.WorkerTTL = instance, source, sc.WorkerTTL
 	metrics := telemetry.NewMetrics(readBuild().Version)
+	push, err := cfg.push(ctx, metrics, instance, log)
+	if err != nil {
+		return err
+	}
+	defer push.Close()
 	so.Observe = metrics.Stream
 	so.EndStateRetention, so.ReplyRetention, so.EventExpiry = sc.EndStateRetention, sc.ReplyRetention, sc.MessageExpiry
 	so.Replicas, so.WaitForDisk, so.ReplicasWithin = sc.RedisWait, sc.RedisWaitDisk, sc.RedisWaitWithin
@@ -103,7 +111,7 @@ func serve(ctx context.Context, cfg *Config, sc *ServeConfig, instance string, e
 	}
 	p := parts{
 		cfg: cfg, sc: sc, instance: instance, source: source, store: store, receive: receive, answers: answers, publish: publish,
-		metrics: metrics, traces: traces, warn: make(map[string]func() string), log: log,
+		metrics: metrics, traces: traces, sampler: cfg.sampler(store, slices.Contains(sc.Roles, roleEngine), embedded, log), warn: make(map[string]func() string), log: log,
 	}
 	p.replicas = &replicasWatch{ask: store.AskReplicas, log: log}
 	p.guard = newTopicGuard(store, publish, p.receiverOptions(), embedded && cfg.ownBroker, log)
@@ -184,6 +192,7 @@ type parts struct {
 	engine           *sfc.Engine             // nil without the role
 	station          jobcontrol.Station      // beside the engine
 	servers          map[string]*mqtt.Server // of this process, by what they handle
+	sampler          *sampling.Sampler
 	metrics          *telemetry.Metrics
 	traces           *telemetry.Traces        // nil = none are made
 	warn             map[string]func() string // of /readyz
@@ -240,15 +249,7 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			return nil, err
 		}
 		report["publisher"] = pub.Run
-		p.metrics.Gauge("takt_publishing", "1 while this process publishes the retained topics, 0 while it stands by.", func() float64 {
-			if pub.Stats().Publishing {
-				return 1
-			}
-			return 0
-		})
-		p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
-		p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
-		p.metrics.Gauge("takt_publisher_waiting", "Retained topics that the broker does not take now.", func() float64 { return float64(pub.Stats().Waiting) })
+		p.publisherGauges(pub)
 		p.warn["publisher"] = func() string { return refusalsText(pub.Refusals()) }
 	}
 	events := jobcontrol.EventSender{Store: p.store, Ready: p.publish.Ready, Publish: p.publish.PublishEvent, TopicPrefix: p.cfg.TopicPrefix, Slots: p.sc.Slots}
@@ -259,6 +260,9 @@ func (p *parts) build() ([]lifecycle.Stage, error) {
 			stage[name] = p.guard.gated(run)
 		}
 	}
+	report["samples"] = p.sampler.Run
+	p.connectionGauges()
+	p.metrics.Registerer().MustRegister(p.sampler)
 	report["broker"], connections["topics"] = p.watchBroker, p.guard.Run
 	connections["mqtt publish"], connections["heartbeat"], connections["replicas"] = p.publish.Run, p.store.RunWorker, p.replicas.Run
 	if p.sc.HTTP != "" {
@@ -282,12 +286,40 @@ func refusalsText(refused []publisher.Refusal) string {
 	return text
 }
 
-// web answers /metrics, /livez and /readyz.
-func (p *parts) web() *telemetry.Server {
+func (p *parts) connectionGauges() {
 	for name, conn := range map[string]*mqtt.Conn{"receive": p.receive, "answers": p.answers, "publish": p.publish} {
 		p.metrics.Gauge("takt_mqtt_"+name+"_held_bytes", "Bytes of messages that came over this connection and are not acknowledged.", func() float64 { return float64(conn.Facts().HeldBytes) })
 		p.metrics.Gauge("takt_mqtt_"+name+"_losses", "How often the connection to the broker was lost.", func() float64 { return float64(conn.Facts().Losses) })
 	}
+}
+
+func (p *parts) publisherGauges(pub *publisher.Publisher) {
+	p.metrics.Gauge("takt_publishing", "1 while this process publishes the retained topics, 0 while it stands by.", func() float64 {
+		if pub.Stats().Publishing {
+			return 1
+		}
+		return 0
+	})
+	p.metrics.Gauge("takt_publisher_topics", "Order and result topics written or deleted.", func() float64 { return float64(pub.Stats().Topics) })
+	p.metrics.Gauge("takt_publisher_refused", "Messages that the broker refused.", func() float64 { return float64(pub.Stats().Refused) })
+	p.metrics.Gauge("takt_publisher_waiting", "Retained topics that the broker does not take now.", func() float64 { return float64(pub.Stats().Waiting) })
+}
+
+// sampler keeps figures of the installation, in one process of all.
+func (c *Config) sampler(store *jobstore.Store, engine, embedded bool, log *slog.Logger) *sampling.Sampler {
+	return sampling.New(sampling.Options{
+		Store: store, Engine: engine, Log: log,
+		Tasks: func(ctx context.Context) (*task.Client, error) {
+			return looking(c).taskClient(ctx, embedded, task.Options{Log: log})
+		},
+		Workflows: func(ctx context.Context) (*workflow.Client, error) {
+			return looking(c).workflowClient(ctx, embedded, workflow.Options{Log: log})
+		},
+	})
+}
+
+// web answers /metrics, /livez and /readyz.
+func (p *parts) web() *telemetry.Server {
 	var live func(context.Context) error
 	if len(p.sc.Roles) == 1 && p.sc.Roles[0] == rolePublisher { // a new process may find what this one does not
 		live = telemetry.Within(publisherPatience, p.store.Ping)

@@ -60,6 +60,11 @@ func (c *taskRunCmd) Run(ctx context.Context, a *app) error {
 	defer traces.Close()
 	return with(ctx, a.openTasks, func(client *task.Client) error {
 		web := a.web(c.HTTP, client)
+		push, err := a.push(ctx, web.Metrics, "", a.log)
+		if err != nil {
+			return err
+		}
+		defer push.Close()
 		w, err := client.Worker(task.WorkerOptions{
 			Concurrency: map[task.Size]int{task.Size(c.Size): c.Concurrency}, Lease: c.Lease, Drain: c.Drain, Log: a.log,
 			Metrics: task.NewMetrics(web.Metrics.Registerer()), Tracer: traces.Provider(),

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,30 @@ func TestUnits(t *testing.T) {
 	knows(t, "takt.yaml", names, nil)
 }
 
-// Each metric of the alerts is one that Takt serves, each alert is in the page, and each has an expression and a severity.
+// metrics are those of the reference, which takt docs writes from the code.
+func metrics(t *testing.T) map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range regexp.MustCompile("(?m)^\\| `(takt_[a-z_]+)` \\| (\\w+)").FindAllStringSubmatch(string(read(t, "../../docs/reference/metrics.md")), -1) {
+		all[m[1]] = true
+		if m[2] == "histogram" {
+			all[m[1]+"_bucket"] = true
+		}
+	}
+	return all
+}
+
+// unknown are the metrics of an expression that Takt does not have.
+func unknown(t *testing.T, expr string) (missing []string) {
+	known := metrics(t)
+	for _, name := range regexp.MustCompile(`takt_[a-z_]+`).FindAllString(expr, -1) {
+		if !known[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// Each metric of the alerts is one that Takt has, each alert is in the page, and each has an expression and a severity.
 func TestAlerts(t *testing.T) {
 	var file struct {
 		Groups []struct {
@@ -56,20 +80,76 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	strictly(t, read(t, "../prometheus/alerts.yaml"), &file)
-	code := string(read(t, "../../internal/telemetry/metrics.go")) + string(read(t, "../../cmd/takt/serve.go"))
 	page := string(read(t, "../../docs/operations/alerts.md"))
 	for _, r := range file.Groups[0].Rules {
 		if r.Expr == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || !strings.Contains(page, "| "+r.Alert+" |") {
 			t.Errorf("%+v", r)
 		}
-		for _, metric := range regexp.MustCompile(`takt_[a-z_]+`).FindAllString(r.Expr, -1) {
-			name := strings.TrimSuffix(metric, "_bucket")
-			if conn, ok := strings.CutPrefix(name, "takt_mqtt_"); ok { // made of the name of the connection
-				_, what, _ := strings.Cut(conn, "_")
-				name = "_" + what
+		if missing := unknown(t, r.Expr); len(missing) > 0 {
+			t.Errorf("%s: there is no metric %v", r.Alert, missing)
+		}
+	}
+}
+
+// Prometheus can read the rules, and they fire in the cases of alerts_test.yaml and in no other.
+func TestAlertsFire(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool: scripts/install-tools interop")
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd.Dir = "../prometheus"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// Each metric of the dashboard is one that Takt has, panels do not lie upon each other, and the data source is chosen where it is imported.
+func TestDashboard(t *testing.T) {
+	type source struct{ Type, UID string }
+	var board struct {
+		Panels []struct {
+			Title, Type string
+			Datasource  source
+			GridPos     struct{ X, Y, W, H int }
+			Targets     []struct {
+				Expr       string
+				Datasource source
 			}
-			if !strings.Contains(code, name+`"`) {
-				t.Errorf("%s: there is no metric %s", r.Alert, metric)
+		}
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+	}
+	if err := json.Unmarshal(read(t, "../grafana/takt.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	if v := board.Templating.List; len(v) != 1 || v[0].Name != "datasource" || v[0].Type != "datasource" || v[0].Query != "prometheus" {
+		t.Errorf("variables %+v", v)
+	}
+	own := source{"prometheus", "${datasource}"}
+	taken := make(map[[2]int]string)
+	for _, p := range board.Panels {
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if other := taken[at]; other != "" || at[0] >= 24 {
+					t.Errorf("%s lies upon %q at %v", p.Title, other, at)
+				}
+				taken[at] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		if p.Datasource != own || len(p.Targets) == 0 {
+			t.Errorf("%s: %+v", p.Title, p)
+		}
+		for _, of := range p.Targets {
+			if missing := unknown(t, of.Expr); len(missing) > 0 || of.Expr == "" || of.Datasource != own {
+				t.Errorf("%s: there is no metric %v in %q", p.Title, missing, of.Expr)
 			}
 		}
 	}

@@ -137,6 +137,7 @@ func (k Keys) PubSeq(scope string) string   { return k.key("pubseq", scope) }
 func (k Keys) PubIndex(scope string) string { return k.key("pubidx", scope) }
 func (k Keys) PubDone(scope string) string  { return k.key("pubdone", scope) }
 func (k Keys) StoreID() string              { return k.key("store-id") }
+func (k Keys) Samples() string              { return k.key("samples") }
 func (k Keys) PubEpoch() string             { return k.key("publisher:epoch") }
 func (k Keys) PubDirty() string             { return k.key("publisher:dirty") }
 func (k Keys) Cursors() string              { return k.key("publisher:stream-cursors") }

@@ -67,6 +67,7 @@ func TestMatch(t *testing.T) {
 		"tasks:collecting":                   "tasks:collecting",
 		"tasks:collected:note%3ASend:ann:1":  "tasks:collected:{name}",
 		"worker:line-1":                      "worker:{id}",
+		"samples":                            "samples",
 		"instances":                          "instances",
 		"lease:engine":                       "lease:{role}",
 		"tasks:realtime:small":               "tasks:{priority}:{size}",

@@ -11,9 +11,10 @@ import (
 )
 
 // Metrics are the counters of one process, in a registry of their own. Labels take values from closed sets only, so that no input can
-// make series without end. Its methods are safe for concurrent use and do not block; a nil *Metrics counts nothing.
+// make series without end. Its methods are safe for concurrent use, but for those that register, and do not block; a nil *Metrics counts nothing.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry   *prometheus.Registry
+	registered []prometheus.Collector
 
 	commands    *prometheus.CounterVec
 	commandTime *prometheus.HistogramVec
@@ -41,8 +42,8 @@ func NewMetrics(version string) *Metrics {
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "takt_build_info", Help: "Always 1; the version is the label.", ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
-	m.registry.MustRegister(m.commands, m.commandTime, m.retries, m.stream, m.recipes, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Registerer().MustRegister(m.commands, m.commandTime, m.retries, m.stream, m.recipes, build)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -82,12 +83,12 @@ func (m *Metrics) Recipe(operation, result string) {
 // Gauge shows what read returns whenever the metrics are asked for. name begins with takt_ and is used once; read must be fast and safe to call at any time.
 func (m *Metrics) Gauge(name, help string, read func() float64) {
 	if m != nil {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+		m.Registerer().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
 }
 
-// Registerer takes the counters of packages that bring their own.
-func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
+// Registerer takes the counters of packages that bring their own. It is for the start of a process, by one goroutine.
+func (m *Metrics) Registerer() prometheus.Registerer { return registerer{m} }
 
 // Handler answers with all of them in Prometheus' text format.
 func (m *Metrics) Handler() http.Handler {

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -30,34 +29,65 @@ const (
 	headerName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 )
 
-// TraceOptions say which spans go where. Endpoint is required.
-type TraceOptions struct {
-	// Endpoint is the URL of an OpenTelemetry collector that takes OTLP over HTTP, http://host:4318; without a path it gets that of the standard, /v1/traces.
+// Collector is where a process sends what it tells of itself. Endpoint is required.
+type Collector struct {
+	// Endpoint is the URL of an OpenTelemetry collector that takes OTLP over HTTP, http://host:4318; without a path it gets that of the standard, /v1/traces or /v1/metrics.
 	// Headers, certificates, compression and the timeout of the connection are what the standard's environment variables OTEL_EXPORTER_OTLP_* say.
 	Endpoint string
-	// Service, Version and Instance name the process in every span: service.name, service.version, service.instance.id. Attributes of OTEL_RESOURCE_ATTRIBUTES are added.
+	// Service, Version and Instance name the process in all that it sends: service.name, service.version, service.instance.id. Attributes of OTEL_RESOURCE_ATTRIBUTES are added.
 	Service, Version, Instance string
-	// Ratio is the part of the traces that begin here that is kept, 0 to 1. Of a trace that began elsewhere, whoever began it decides.
-	Ratio float64
-	Log   *slog.Logger // nil = silent
+	Log                        *slog.Logger // nil = silent
 }
 
-// validate names the field, its value and the rule.
-func (o *TraceOptions) validate() error {
+// TraceOptions say which spans go where.
+type TraceOptions struct {
+	Collector
+	// Ratio is the part of the traces that begin here that is kept, 0 to 1. Of a trace that began elsewhere, whoever began it decides.
+	Ratio float64
+}
+
+// validate names the field, its value and the rule. what is sent: trace, metrics.
+func (o *Collector) validate(what string) error {
 	u, err := url.Parse(o.Endpoint)
 	switch {
 	case err != nil: // its text has the URL, with what may be secret in it
-		return errors.New("trace endpoint: not a URL: must be like http://host:4318")
+		return fmt.Errorf("%s endpoint: not a URL: must be like http://host:4318", what)
 	case u.User != nil:
-		return fmt.Errorf("trace endpoint %s: must not hold a user or password: give credentials with OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+		return fmt.Errorf("%s endpoint %s: must not hold a user or password: give credentials with OTEL_EXPORTER_OTLP_HEADERS", what, u.Redacted())
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("trace endpoint %q: must be http://host:port or https://host:port, with or without a path", o.Endpoint)
+		return fmt.Errorf("%s endpoint %q: must be http://host:port or https://host:port, with or without a path", what, o.Endpoint)
 	case o.Service == "":
-		return errors.New("trace service is empty: must name this program in the traces")
-	case !(o.Ratio >= 0 && o.Ratio <= 1): // NaN is neither
+		return fmt.Errorf("%s service is empty: must name this program in what it sends", what)
+	}
+	return checkHeaders("OTEL_EXPORTER_OTLP_HEADERS")
+}
+
+func (o *TraceOptions) validate() error {
+	if err := o.Collector.validate("trace"); err != nil {
+		return err
+	}
+	if !(o.Ratio >= 0 && o.Ratio <= 1) { // NaN is neither
 		return fmt.Errorf("trace ratio %v: must be 0 to 1", o.Ratio)
 	}
-	return errors.Join(checkHeaders("OTEL_EXPORTER_OTLP_HEADERS"), checkHeaders("OTEL_EXPORTER_OTLP_TRACES_HEADERS"))
+	return checkHeaders("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+}
+
+// address is the endpoint with the path of the standard if it has none.
+func (o *Collector) address(path string) string {
+	if u, err := url.Parse(o.Endpoint); err == nil && strings.Trim(u.Path, "/") == "" {
+		return strings.TrimRight(o.Endpoint, "/") + path
+	}
+	return o.Endpoint
+}
+
+// named is who sends. Of what is named twice the later wins, and that is ours.
+func (o *Collector) named(ctx context.Context) (*resource.Resource, error) {
+	named, err := resource.New(ctx, resource.WithFromEnv(), resource.WithAttributes(
+		semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version), semconv.ServiceInstanceID(o.Instance)))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return named, nil
 }
 
 // checkHeaders refuses what the exporter would complain of with the value in clear.
@@ -88,24 +118,18 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	endpoint := o.Endpoint
-	if u, err := url.Parse(endpoint); err == nil && strings.Trim(u.Path, "/") == "" {
-		endpoint = strings.TrimRight(endpoint, "/") + tracesPath
+	named, err := o.named(ctx)
+	if err != nil {
+		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.address(tracesPath)))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: trace endpoint %s: %w", o.Endpoint, err)
-	}
-	// Of what is named twice the later wins, and that is ours.
-	named, err := resource.New(ctx, resource.WithFromEnv(), resource.WithAttributes(
-		semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version), semconv.ServiceInstanceID(o.Instance)))
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", errors.Join(err, exporter.Shutdown(ctx)))
 	}
 	return &Traces{exporter: exporter, provider: sdktrace.NewTracerProvider(
 		sdktrace.WithResource(named),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Ratio))),
-		sdktrace.WithBatcher(&telling{SpanExporter: exporter, endpoint: o.Endpoint, log: o.Log}, sdktrace.WithBatchTimeout(time.Second), sdktrace.WithExportTimeout(exportTime)),
+		sdktrace.WithBatcher(&tellingSpans{exporter, telling{what: "traces", endpoint: o.Endpoint, log: o.Log}}, sdktrace.WithBatchTimeout(time.Second), sdktrace.WithExportTimeout(exportTime)),
 	)}, nil
 }
 
@@ -155,9 +179,9 @@ func (t *Traces) Close() {
 	_ = t.exporter.Shutdown(ctx) // breaks off what is still being sent
 }
 
-// telling logs when a collector begins to fail, and when it takes spans again. To whom it exports nothing fails.
+// telling logs when a collector begins to fail, and when it takes what is sent again. To whom it exports nothing fails.
 type telling struct {
-	sdktrace.SpanExporter
+	what     string // is sent
 	endpoint string
 	log      *slog.Logger
 
@@ -165,20 +189,29 @@ type telling struct {
 	dropped int
 }
 
-func (e *telling) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := e.SpanExporter.ExportSpans(ctx, spans)
+// told notes how an export of n ended.
+func (e *telling) told(err error, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case err == nil && e.dropped > 0:
-		e.say(slog.LevelInfo, "traces are sent again", "endpoint", e.endpoint, "dropped", e.dropped)
+		e.say(slog.LevelInfo, e.what+" are sent again", "endpoint", e.endpoint, "dropped", e.dropped)
 		e.dropped = 0
 	case err != nil:
 		if e.dropped == 0 {
-			e.say(slog.LevelWarn, "traces are not sent, and dropped until they are; the work goes on", "endpoint", e.endpoint, "err", clip(err.Error()))
+			e.say(slog.LevelWarn, e.what+" are not sent, and dropped until they are; the work goes on", "endpoint", e.endpoint, "err", clip(err.Error()))
 		}
-		e.dropped += len(spans)
+		e.dropped += n
 	}
+}
+
+type tellingSpans struct {
+	sdktrace.SpanExporter
+	telling
+}
+
+func (e *tellingSpans) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	e.told(e.SpanExporter.ExportSpans(ctx, spans), len(spans))
 	return nil
 }
 

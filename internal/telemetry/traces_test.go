@@ -20,7 +20,7 @@ import (
 )
 
 func traceOptions(endpoint string) TraceOptions {
-	return TraceOptions{Endpoint: endpoint, Service: "takt-test", Version: "v1", Instance: "host:1", Ratio: 1}
+	return TraceOptions{Collector{Endpoint: endpoint, Service: "takt-test", Version: "v1", Instance: "host:1"}, 1}
 }
 
 func newTraces(t *testing.T, o TraceOptions) *Traces {

@@ -1,28 +1,31 @@
-// Package otlp takes traces in tests. It is apart from testenv, for its libraries of OpenTelemetry and gRPC are needed by few tests, and go mod tidy asks for those of all packages that the tests of
+// Package otlp takes traces and metrics in tests. It is apart from testenv, for its libraries of OpenTelemetry and gRPC are needed by few tests, and go mod tidy asks for those of all packages that the tests of
 // a dependency import.
 package otlp
 
 import (
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
 
+	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector takes traces as an OpenTelemetry collector does, by OTLP over HTTP in protobuf, and keeps them. Its methods are safe for concurrent use.
+// Collector takes traces and metrics as an OpenTelemetry collector does, by OTLP over HTTP in protobuf, and keeps them. Its methods are safe for concurrent use.
 type Collector struct {
 	URL    string
 	Header http.Header // of the first request
 	Path   string      // of the first request
 
-	mu    sync.Mutex
-	spans []Span
+	mu     sync.Mutex
+	spans  []Span
+	values map[string]float64
 }
 
 // Span is one that a Collector has got.
@@ -59,6 +62,9 @@ func (c *Collector) take(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if r.URL.Path == "/v1/metrics" {
+		return c.takeMetrics(data)
+	}
 	var request collector.ExportTraceServiceRequest
 	if err := proto.Unmarshal(data, &request); err != nil {
 		return err
@@ -81,6 +87,36 @@ func (c *Collector) take(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+func (c *Collector) takeMetrics(data []byte) error {
+	var request metrics.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(data, &request); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.values = make(map[string]float64)
+	for _, of := range request.ResourceMetrics {
+		for _, scope := range of.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				for _, point := range slices.Concat(m.GetGauge().GetDataPoints(), m.GetSum().GetDataPoints()) {
+					c.values[m.Name] += point.GetAsDouble()
+				}
+				for _, point := range m.GetHistogram().GetDataPoints() {
+					c.values[m.Name] += float64(point.Count)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Metrics are those that came last, by name: the sum of a gauge or counter over its labels, or how often a histogram was observed.
+func (c *Collector) Metrics() map[string]float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.values)
 }
 
 // Spans are those that have come, in the order of their coming.
