@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
 )
 
@@ -80,7 +82,7 @@ func (c *Console) act(a action, api bool) http.Handler {
 		defer cancel()
 		result, err := a.do(c, ctx, r)
 		if err != nil {
-			c.record(ctx, a, r, r.URL.Path, "error: "+err.Error())
+			c.record(ctx, a, r, strings.TrimPrefix(r.URL.Path, apiPath), "error: "+err.Error())
 			c.fail(w, r, err)
 			return
 		}
@@ -130,7 +132,11 @@ func localPath(back string) string {
 
 // record notes an action: by whom, what, to what, why and with which outcome.
 func (c *Console) record(ctx context.Context, a action, r *http.Request, object, outcome string) {
-	c.o.Log.Info("the console carried out an action", "action", a.name, "object", object, "user", visitorOf(ctx).Name, "reason", r.PostForm.Get("reason"), "outcome", outcome)
+	who := visitorOf(ctx)
+	c.audit(ctx, jobstore.AuditEntry{
+		User: who.Name, Role: who.Role.String(), Address: who.Address, Action: a.name, Object: object,
+		Reason: cmp.Or(r.PostForm.Get("reason"), r.PostForm.Get("comment")), Outcome: outcome,
+	})
 }
 
 // refusal is a *problem for input that an action does not take.

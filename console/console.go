@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taktworks/takt/board"
@@ -24,10 +25,17 @@ import (
 
 // Options configure a Console.
 type Options struct {
-	// Listen is host:port of this machine: localhost, 127.0.0.1, [::1]; port 0 is a free one, and no host means 127.0.0.1.
+	// Listen is host:port; port 0 is a free one, and no host means 127.0.0.1. An address that other machines reach takes Users, and TLSCert or TrustedProxies.
 	Listen string
-	// Hosts are names beside those of loopback that a browser may call this server by, for a tunnel or a proxy on this machine.
+	// Hosts are names that a browser may call this server by, beside those of loopback and of the certificate.
 	Hosts []string
+	// TLSCert and TLSKey are PEM files of the certificate and its key, read anew when they change; "" = plain HTTP.
+	TLSCert, TLSKey string
+	// Users is the file of users and tokens, made by takt console user add; read anew when it changes. "" = everyone who reaches this machine is an operator.
+	Users string
+	// TrustedProxies are the addresses of proxies that have TLS and may name the user, in the header ProxyUserHeader. No other peer may then speak plain HTTP.
+	TrustedProxies  []netip.Prefix
+	ProxyUserHeader string // default X-Forwarded-User
 
 	// Open connects to Redis. It is called again until it succeeds.
 	Open func(ctx context.Context) (*jobstore.Store, error)
@@ -50,6 +58,8 @@ type Options struct {
 	Broker      string
 	Version     string
 	Log         *slog.Logger // default slog.Default()
+
+	now func() time.Time // of tests, for sessions and tokens; default time.Now
 }
 
 // BoardOptions are a job board that the console shows.
@@ -64,6 +74,10 @@ type Console struct {
 	o      Options
 	listen net.Listener
 	hosts  map[string]bool // names in lower case, without port
+
+	access      access
+	certificate *certificate           // nil: plain HTTP
+	unrecorded  atomic.Pointer[string] // why the last action was not recorded; nil: it was
 
 	store   holder
 	book    *book
@@ -88,30 +102,21 @@ const (
 	answerWithin = 10 * time.Second
 )
 
-// AddressError is an address that a console does not listen on.
-type AddressError struct{ Address, Rule string }
-
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("console: address %q: %s", e.Address, e.Rule)
-}
-
-// New checks the options and listens; an address that other machines reach is an *AddressError. What it listens on is closed by Run.
+// New checks the options and listens; an option that it does not take is an *OptionError. What it listens on is closed by Run.
 func New(o Options) (*Console, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return nil, &AddressError{o.Listen, "must be host:port, for example 127.0.0.1:8420"}
+		return nil, &OptionError{"listen", o.Listen, "must be host:port, for example 127.0.0.1:8420"}
 	}
 	host = cmp.Or(host, "127.0.0.1")
-	if !loopback(host) {
-		return nil, &AddressError{o.Listen, fmt.Sprintf("must be of this machine (127.0.0.1, [::1] or localhost), for the console knows no users yet, and each visitor may stop orders; "+
-			"to use it from elsewhere listen on 127.0.0.1:%s and forward that port: ssh -L %s:127.0.0.1:%s HOST", port, port, port)}
+	o.TopicPrefix, o.Log, o.ProxyUserHeader = cmp.Or(o.TopicPrefix, "takt"), cmp.Or(o.Log, slog.Default()), cmp.Or(o.ProxyUserHeader, "X-Forwarded-User")
+	c := &Console{o: o, hosts: make(map[string]bool), book: newBook()}
+	if err := c.openAccess(host, port); err != nil {
+		return nil, err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
+	if c.listen, err = net.Listen("tcp", net.JoinHostPort(host, port)); err != nil {
 		return nil, fmt.Errorf("console: %w: choose another address for the console", err)
 	}
-	o.TopicPrefix, o.Log = cmp.Or(o.TopicPrefix, "takt"), cmp.Or(o.Log, slog.Default())
-	c := &Console{o: o, listen: l, hosts: make(map[string]bool), book: newBook()}
 	for _, name := range append(slices.Clone(o.Hosts), host) {
 		c.hosts[hostName(name)] = true
 	}
@@ -145,7 +150,12 @@ func loopback(host string) bool {
 }
 
 // URL is where the console is.
-func (c *Console) URL() string { return "http://" + c.listen.Addr().String() + "/" }
+func (c *Console) URL() string {
+	if c.certificate != nil {
+		return "https://" + c.listen.Addr().String() + "/"
+	}
+	return "http://" + c.listen.Addr().String() + "/"
+}
 
 // Run serves until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
@@ -158,7 +168,14 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 	var parts sync.WaitGroup
 	ends := make(chan error, 2)
-	parts.Go(func() { ends <- web.Serve(c.listen) })
+	parts.Go(func() {
+		if c.certificate == nil {
+			ends <- web.Serve(c.listen)
+			return
+		}
+		web.TLSConfig = c.certificate.config()
+		ends <- web.ServeTLS(c.listen, "", "")
+	})
 	parts.Go(func() {
 		if err := c.o.MES.Run(work); err != nil {
 			ends <- err

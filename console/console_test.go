@@ -30,6 +30,7 @@ func TestHeaders(t *testing.T) {
 		"/": 200, "/orders": 200, "/runs": 200, "/api/v1/runs": 200, "/system": 200, "/api/v1/system": 200, "/system/dead": 200, "/search": 200, "/search?q=x": 200, "/search?q=JO-1": 303, "/orders/JO-1": 200, "/orders/JO-1/abort": 200, "/api/v1/orders": 200, "/api/v1/orders/JO-1": 200, "/assets/takt.css": 200, "/assets/takt.js": 200,
 		"/orders/JO-2": 404, "/orders/JO-1/explode": 404, "/orders/JO-1/resume": 409, "/orders?state=Lost": 400, "/orders?page=0": 400, "/orders?sort=color": 400,
 		"/stations": 200, "/stations/cell-07": 200, "/recipes": 200, "/recipes/WM-1": 404, "/api/v1/stations": 200, "/api/v1/recipes": 200, "/orders?waits=event": 200, "/orders?waits=x": 400,
+		"/audit": 200, "/audit?user=a": 200, "/audit?before=x": 400, "/login": 303, "/api/v1/openapi.json": 200,
 		"/boards": 200, "/boards/main": 200, "/boards/main?state=lost": 400, "/boards/main?page=0": 400, "/boards/main/JO-1": 404, "/boards/other": 404, "/api/v1/boards": 200, "/api/v1/boards/main": 200,
 		"/workflows": 200, "/workflows/schedules": 200, "/workflows/JO-1": 404, "/workflows?state=lost": 400, "/api/v1/workflows": 200, "/api/v1/workflows/schedules": 200, "/api/v1/workflows/JO-1": 404,
 		"/tasks": 200, "/tasks/list": 200, "/tasks/list?state=lost": 400, "/tasks/one?ref=no": 404, "/tasks/one": 400, "/tasks/dead": 200, "/tasks/dead?after=x": 400, "/tasks/dead/all/requeue": 403, "/tasks/group?id=no": 404, "/tasks/schedules": 200, "/tasks/locks": 200, "/api/v1/tasks": 200,

@@ -4,9 +4,9 @@
 //	browser ◄── /events ─────    │   ◄── tail: one XREAD per order that is looked at ────────────── Redis
 //	browser ─── POST ───────────►│ ──► mes.Client ── job method as an MES sends it ── broker ── takt serve
 //
-// It reads Redis and sends job methods over the broker; what pages of boards and workflows change goes through the packages of these. It starts without either, says on every page which of them does not answer, and shows
+// It reads Redis and sends job methods over the broker; it writes what users do into the audit, and what pages of boards and workflows change goes through the packages of these. It starts without either, says on every page which of them does not answer, and shows
 // the list of orders as it was last read.
 //
 // Everything is in the binary: templates, one style sheet and one script. Every page can be read and used without the script, which replaces the parts of a page that
-// changed. It listens on this machine only, for it knows no users.
+// changed. On this machine everyone is an operator; with a file of users everyone logs in, and other machines reach it by TLS and with users alone.
 package console

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"embed"
 	"net/http"
 	"path"
@@ -18,7 +17,7 @@ var assets embed.FS
 // Handler serves the pages without listening, for tests and for Run.
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /assets/{name}", c.asset)
+	mux.HandleFunc("GET "+apiPath+"/openapi.json", c.openAPI)
 	mux.HandleFunc("GET /events", c.events)
 	for _, p := range pages() {
 		mux.Handle("GET "+p.pattern, c.serve(p, false))
@@ -31,11 +30,17 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &problem{http.StatusNotFound, "No such page", "The console has no page at this address. Choose one from the navigation."})
 	})
+	open := http.NewServeMux() // to those who have not logged in
+	open.HandleFunc("GET /assets/{name}", c.asset)
+	open.HandleFunc("GET /login", c.askLogin)
+	open.HandleFunc("POST /login", c.login)
+	open.HandleFunc("POST /logout", c.logout)
+	open.Handle("/", c.known(mux))
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &problem{http.StatusForbidden, "Refused", "Another site asked for this change, so nothing was done. Open the console itself and use its buttons."})
 	}))
-	return c.guard(foreign.Handler(mux))
+	return c.guard(foreign.Handler(open))
 }
 
 // asset answers with a file of the binary.
@@ -62,10 +67,17 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		host := hostName(r.Host)
-		if !loopback(host) && !c.hosts[host] {
+		if r.TLS != nil && !loopback(host) { // for localhost it would forbid plain HTTP to all other servers of this machine
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if !loopback(host) && !c.hosts[host] && !c.certificate.names(host) {
 			http.Error(w, "421: this server is not known by that name; use localhost, or add the name: takt console --host NAME", http.StatusMisdirectedRequest)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, c.visitor(r))))
+		if _, proxied := c.access.origin(r); len(c.access.proxies) > 0 && r.TLS == nil && !proxied {
+			http.Error(w, "403: only the proxies of --trusted-proxy may use this address without TLS; open the console at the address of the proxy", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }

@@ -32,7 +32,7 @@ const apiPath = "/api/v1"
 
 // pages are those of all parts.
 func pages() []page {
-	return slices.Concat(orderPages, stationPages, taskPages, boardPages, workflowPages, systemPages)
+	return slices.Concat(orderPages, stationPages, taskPages, boardPages, workflowPages, systemPages, auditPages)
 }
 
 var orderPages = []page{
@@ -65,7 +65,7 @@ type Frame struct {
 
 // May tells whether the visitor has a role, by its name, or one above it.
 func (f *Frame) May(role string) bool {
-	return f.Visitor.Role >= Role(slices.Index([]string{"", Viewer.String(), Operator.String(), Admin.String()}, role))
+	return f.Visitor.Role >= roleOf(role)
 }
 
 func (f *Frame) frame() *Frame { return f }
@@ -75,7 +75,11 @@ type Entry struct{ Name, Href string }
 
 // Entries are the pages that are not reached from another one.
 func (f *Frame) Entries() []Entry {
-	return []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Stations", "/stations"}, {"Recipes", "/recipes"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
+	all := []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Stations", "/stations"}, {"Recipes", "/recipes"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
+	if f.Visitor.Role == Admin || f.Visitor.alone() {
+		all = append(all, Entry{"Audit", "/audit"})
+	}
+	return all
 }
 
 // Down are the servers that do not answer.
@@ -89,10 +93,14 @@ func (f *Frame) Down() (down []Health) {
 }
 
 func (c *Console) newFrame(title, nav string) *Frame {
-	return &Frame{
+	f := &Frame{
 		Servers: []Health{c.book.redis.show("Redis", c.o.Redis), c.broker.show("Broker", c.o.Broker)},
 		Now:     time.Now().UTC(), Title: title, Nav: nav, Version: c.o.Version,
 	}
+	if why := c.unrecorded.Load(); why != nil {
+		f.Notice = "What is done here is not recorded: " + *why
+	}
+	return f
 }
 
 // problem is an answer that is not the page.
@@ -151,7 +159,7 @@ func (c *Console) serve(p page, api bool) http.Handler {
 
 // read is what a page shows to its visitor.
 func (c *Console) read(ctx context.Context, p page, r *http.Request) (shown, error) {
-	if who := visitorOf(ctx); who.Role < max(p.role, Viewer) {
+	if who := visitorOf(ctx); who.Role < max(p.role, Viewer) && !(p.name == "audit" && who.alone()) {
 		return nil, &problem{http.StatusForbidden, "Not allowed", fmt.Sprintf("This page takes the role %s; yours is %s.", max(p.role, Viewer), who.Role)}
 	}
 	return p.data(c, ctx, r)
@@ -183,10 +191,13 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	f := c.newFrame(p.Title, "")
 	_, all, _ := c.book.now()
-	if r.Method == http.MethodGet {
+	f.Visitor = visitorOf(r.Context())
+	switch {
+	case f.Visitor.Role == 0:
+		f.Servers, f.Notice = nil, ""
+	case r.Method == http.MethodGet:
 		f.Events = "/events?after=" + url.QueryEscape(all)
 	}
-	f.Visitor = visitorOf(r.Context())
 	c.render(w, p.status, "problem", struct {
 		*Frame
 		Text string
@@ -246,7 +257,7 @@ func (c *Console) look(f *Frame) glance {
 	if g.read.IsZero() {
 		f.AsOf = time.Time{}
 	}
-	f.Notice = g.unread
+	f.Notice = strings.Trim(f.Notice+"; "+g.unread, "; ")
 	return g
 }
 

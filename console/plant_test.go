@@ -46,6 +46,8 @@ type plant struct {
 	flows   *workflow.Client
 	board   *board.Board
 	client  *http.Client
+	change  []func(*plant, *Options) // of the console
+	token   string                   // that requests carry; "" = none
 
 	mu       sync.Mutex
 	commands []string // that the console sent to Redis
@@ -53,10 +55,10 @@ type plant struct {
 	answer   string // to the next calls: the body of a reply
 }
 
-func newPlant(t *testing.T) *plant {
+func newPlant(t *testing.T, change ...func(*plant, *Options)) *plant {
 	t.Helper()
 	srv, broker := testenv.Redis(t), testenv.Mosquitto(t)
-	p := &plant{T: t, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, answer: `{"ReturnStatus":1}`}
+	p := &plant{T: t, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, answer: `{"ReturnStatus":1}`, change: change}
 	prefix := srv.Prefix(t)
 	p.srv, p.prefix = srv, prefix
 	var err error
@@ -99,6 +101,9 @@ func (p *plant) start(open func(ctx context.Context) (*jobstore.Store, error), b
 		o.Boards = []BoardOptions{{"main", "board.example", func(ctx context.Context) (*board.Board, error) {
 			return board.Open(ctx, p.redis.URL+"?namespace="+p.prefix+":board")
 		}}}
+	}
+	for _, change := range p.change {
+		change(p, &o)
 	}
 	p.console, err = New(o)
 	testenv.Must(p, err)
@@ -191,6 +196,9 @@ func (p *plant) request(method, path string, form url.Values, change func(*http.
 	testenv.Must(p, err)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if p.token != "" {
+		r.Header.Set("Authorization", "Bearer "+p.token)
 	}
 	if change != nil {
 		change(r)

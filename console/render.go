@@ -32,7 +32,7 @@ func parseTemplates() map[string]*template.Template {
 			continue
 		}
 		t := template.New(name).Funcs(template.FuncMap{
-			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "list": func(all ...any) []any { return all },
+			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "auditText": auditText, "list": func(all ...any) []any { return all },
 			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
 			"first": first, "more": more, "short": func(sha string) string { return fmt.Sprintf("%.12s", sha) },
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },

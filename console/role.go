@@ -2,7 +2,9 @@ package console
 
 import (
 	"context"
-	"net/http"
+	"slices"
+
+	"github.com/taktworks/takt/internal/users"
 )
 
 // Role says what a visitor may do. Each role may do what those below it may.
@@ -15,13 +17,26 @@ const (
 	Admin
 )
 
-func (r Role) String() string { return [...]string{"", "viewer", "operator", "admin"}[r] }
+func (r Role) String() string {
+	if r == 0 {
+		return ""
+	}
+	return users.Roles[r-1]
+}
+
+// roleOf is the role of a name; 0 = there is none.
+func roleOf(name string) Role { return Role(slices.Index(users.Roles, name) + 1) }
 
 // Visitor is who asks for a page.
 type Visitor struct {
-	Name string // "" = not known
-	Role Role
+	Name    string // "" = nobody logs in here
+	Role    Role
+	Address string // without port
+	Session bool   // began here, so that it can be ended here
 }
+
+// alone tells whether nobody logs in here, so that there are no admins.
+func (v Visitor) alone() bool { return v.Name == "" && v.Role == Operator }
 
 type visitorKey struct{}
 
@@ -30,6 +45,3 @@ func visitorOf(ctx context.Context) Visitor {
 	v, _ := ctx.Value(visitorKey{}).(Visitor)
 	return v
 }
-
-// visitor says who asks: everyone who reaches a console of this machine is an operator.
-func (c *Console) visitor(*http.Request) Visitor { return Visitor{Role: Operator} }

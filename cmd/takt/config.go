@@ -105,9 +105,8 @@ type ServeConfig struct {
 	MailboxRetention     time.Duration `help:"How long an equipment event that came before any action waits for it is kept for orders that start later; an order that was running when it came may take it for a day more." must:"be at least 1s" default:"60s" group:"serve"`
 	SessionExpiry        time.Duration `help:"How long the broker keeps what comes for an instance that is away and that no other instance replaces; 0 = nothing is kept." must:"be at least 0s" default:"1h" group:"serve"`
 	IntakeBytes          int           `help:"Bytes of messages from the broker that this process holds at once; beyond it the broker keeps them." must:"be at least 1048576, for one message may be that large" default:"67108864" group:"serve"`
-	Console              string        `help:"Address of this machine for the web console, for example 127.0.0.1:8420, port 0 is a free one; not served if empty, but by takt dev and takt demo --keep." placeholder:"ADDR" group:"serve"`
-	ConsoleHost          []string      `help:"Names beside localhost that a browser may call the web console by." placeholder:"NAME" group:"serve"`
-	ConsoleBoard         []string      `sep:"none" help:"Job board that the web console shows, as takt board has it: redis://host:port/db?namespace=taskflow, or zookeeper://host1,host2/taskflow/jobs; may be repeated." placeholder:"URL" group:"serve"`
+	Console              string        `help:"Address for the web console, for example 127.0.0.1:8420, port 0 is a free one; not served if empty, but by takt dev and takt demo --keep. One that other machines reach takes --console-users, and --console-tls-cert or --console-trusted-proxy." placeholder:"ADDR" group:"serve"`
+	ConsoleFlags         consoleFlags  `embed:"" prefix:"console-" group:"serve"`
 	HTTP                 string        `name:"http" help:"Address for /metrics, /livez and /readyz, for example 127.0.0.1:9464; not served if empty." placeholder:"ADDR" group:"serve"`
 }
 

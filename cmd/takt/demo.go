@@ -177,7 +177,7 @@ func (d *demo) prepare() error {
 func (d *demo) startParts(ctx context.Context, parts *group) error {
 	if d.Keep || d.Console != "" {
 		var err error
-		if d.console, err = parts.console(d.app, "console", cmp.Or(d.Console, "127.0.0.1:0"), d.ConsoleHost, d.ConsoleBoard, rulesOf(&d.ServeConfig), d.infra.InProcess); err != nil {
+		if d.console, err = parts.console(d.app, "console-", cmp.Or(d.Console, "127.0.0.1:0"), d.ConsoleFlags, rulesOf(&d.ServeConfig), d.infra.InProcess); err != nil {
 			return err
 		}
 		d.progress.note("the console is at " + d.console)

@@ -52,7 +52,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	parts := newGroup(ctx)
-	address, err := parts.console(a, "console", cmp.Or(c.Console, "127.0.0.1:0"), c.ConsoleHost, c.ConsoleBoard, rulesOf(&c.ServeConfig), in.InProcess)
+	address, err := parts.console(a, "console-", cmp.Or(c.Console, "127.0.0.1:0"), c.ConsoleFlags, rulesOf(&c.ServeConfig), in.InProcess)
 	if err != nil {
 		return err
 	}

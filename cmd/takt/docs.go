@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/taktworks/takt/cloudevent"
+	"github.com/taktworks/takt/console"
 	"github.com/taktworks/takt/internal/keys"
 	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/internal/topics"
@@ -58,7 +59,7 @@ var referenceFuncs = template.FuncMap{
 }
 
 func (c *docsCmd) Run(a *app) error {
-	files := map[string]string{filepath.Join(c.Deploy, "mosquitto", "acl"): aclFile()}
+	files := map[string]string{filepath.Join(c.Deploy, "mosquitto", "acl"): aclFile(), filepath.Join(c.Dir, "console-openapi.json"): string(console.OpenAPI())}
 	pages, err := template.New("").Funcs(referenceFuncs).Parse(referencePages)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		return serve(ctx, a.Config, &c.ServeConfig, instance, false, ready, a.log)
 	}
 	parts := newGroup(ctx)
-	if _, err := parts.console(a, "console", c.Console, c.ConsoleHost, c.ConsoleBoard, rulesOf(&c.ServeConfig), false); err != nil {
+	if _, err := parts.console(a, "console-", c.Console, c.ConsoleFlags, rulesOf(&c.ServeConfig), false); err != nil {
 		return err
 	}
 	parts.start("serve", func(ctx context.Context) error {

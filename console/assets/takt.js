@@ -93,6 +93,7 @@ function follow() {
   events.addEventListener("error", () => {
     was = false;
     lost(true);
+    if (events.readyState === EventSource.CLOSED) look(); // refused: the session is over, and the page leads to the form
   });
 }
 

@@ -25,24 +25,25 @@ type objects struct {
 	deployments map[string]*apps.Deployment
 	budgets     map[string]*policy.PodDisruptionBudget
 	policies    map[string]*networking.NetworkPolicy
+	services    map[string]*core.Service
 	namespace   core.Namespace
 }
 
-// decode reads all manifests; a member that its type does not have is an error.
-func decode(t *testing.T) objects {
+// decode reads all manifests of a folder; a member that its type does not have is an error.
+func decode(t *testing.T, dir string) objects {
 	t.Helper()
-	all := objects{deployments: make(map[string]*apps.Deployment), budgets: make(map[string]*policy.PodDisruptionBudget), policies: make(map[string]*networking.NetworkPolicy)}
+	all := objects{deployments: make(map[string]*apps.Deployment), budgets: make(map[string]*policy.PodDisruptionBudget), policies: make(map[string]*networking.NetworkPolicy), services: make(map[string]*core.Service)}
 	var kustomization struct {
 		APIVersion, Kind, Namespace string
 		Resources                   []string
 	}
-	strictly(t, read(t, "../kubernetes/kustomization.yaml"), &kustomization)
-	files, err := filepath.Glob("../kubernetes/*.yaml")
+	strictly(t, read(t, dir+"/kustomization.yaml"), &kustomization)
+	files, err := filepath.Glob(dir + "/*.yaml")
 	if err != nil || len(files) != len(kustomization.Resources)+1 {
 		t.Fatalf("%v, of which kustomization.yaml names %v: %v", files, kustomization.Resources, err)
 	}
 	for _, name := range kustomization.Resources {
-		for _, doc := range bytes.Split(read(t, "../kubernetes/"+name), []byte("\n---\n")) {
+		for _, doc := range bytes.Split(read(t, dir+"/"+name), []byte("\n---\n")) {
 			var head struct {
 				Kind     string
 				Metadata struct{ Name, Namespace string }
@@ -64,6 +65,9 @@ func decode(t *testing.T) objects {
 			case "NetworkPolicy":
 				all.policies[head.Metadata.Name] = new(networking.NetworkPolicy)
 				into = all.policies[head.Metadata.Name]
+			case "Service":
+				all.services[head.Metadata.Name] = new(core.Service)
+				into = all.services[head.Metadata.Name]
 			default:
 				t.Fatalf("%s: kind %q", name, head.Kind)
 			}
@@ -119,10 +123,50 @@ func knows(t *testing.T, where string, args []string, variables []string) {
 	}
 }
 
+// container is the one of a pod, which has no right that it does not need.
+func container(t *testing.T, name string, spec core.PodSpec) core.Container {
+	t.Helper()
+	if *spec.AutomountServiceAccountToken || *spec.EnableServiceLinks || *spec.TerminationGracePeriodSeconds <= 10 {
+		t.Errorf("%s: token %v, service links %v, grace %d s, want above --drain", name, *spec.AutomountServiceAccountToken, *spec.EnableServiceLinks, *spec.TerminationGracePeriodSeconds)
+	}
+	if s := spec.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser != 65532 || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s: %+v", name, s)
+	}
+	if len(spec.Containers) != 1 {
+		t.Fatalf("%s: %d containers", name, len(spec.Containers))
+	}
+	c := spec.Containers[0]
+	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Errorf("%s: %+v", name, s)
+	}
+	return c
+}
+
+// limits checks memory and variables of a container: no secret is in the open. It returns the names of the variables.
+func limits(t *testing.T, name string, c core.Container) []string {
+	t.Helper()
+	limit, soft := c.Resources.Limits.Memory().Value(), int64(0)
+	var variables []string
+	for _, e := range c.Env {
+		variables = append(variables, e.Name)
+		secret := strings.HasSuffix(e.Name, "PASSWORD") || e.Name == "TAKT_REDIS" || e.Name == "TAKT_MQTT"
+		if secret && (e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil || e.ValueFrom.SecretKeyRef.Name != "takt") {
+			t.Errorf("%s: %s is not of the secret", name, e.Name)
+		}
+		if e.Name == "GOMEMLIMIT" && e.Value == "400MiB" {
+			soft = 400 << 20
+		}
+	}
+	if soft == 0 || soft >= limit || c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+		t.Errorf("%s: GOMEMLIMIT %d, resources %+v", name, soft, c.Resources)
+	}
+	return variables
+}
+
 // The manifests are of types that Kubernetes has, and run Takt as its pages say: each role in a Deployment with replicas, probes, limits and a budget, no right that it does not need, and no
 // secret in the open.
 func TestManifests(t *testing.T) {
-	all := decode(t)
+	all := decode(t, "../kubernetes")
 	roles := map[string]string{"takt": "receiver,engine", "takt-publisher": "publisher"}
 	if len(all.deployments) != len(roles) || len(all.budgets) != len(roles) {
 		t.Errorf("%d deployments, %d budgets", len(all.deployments), len(all.budgets))
@@ -142,20 +186,7 @@ func TestManifests(t *testing.T) {
 				t.Errorf("%s: label %s is %q in the pod and %q in the budget, want %q", name, key, pod.Labels[key], budget.Spec.Selector.MatchLabels[key], value)
 			}
 		}
-		spec := pod.Spec
-		if *spec.AutomountServiceAccountToken || *spec.EnableServiceLinks || *spec.TerminationGracePeriodSeconds <= 10 {
-			t.Errorf("%s: token %v, service links %v, grace %d s, want above --drain", name, *spec.AutomountServiceAccountToken, *spec.EnableServiceLinks, *spec.TerminationGracePeriodSeconds)
-		}
-		if s := spec.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser != 65532 || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("%s: %+v", name, s)
-		}
-		if len(spec.Containers) != 1 {
-			t.Fatalf("%s: %d containers", name, len(spec.Containers))
-		}
-		c := spec.Containers[0]
-		if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-			t.Errorf("%s: %+v", name, s)
-		}
+		c := container(t, name, pod.Spec)
 		if !slices.Equal(c.Args, []string{"serve", "--roles", role, "--http", "0.0.0.0:9464"}) || c.Ports[0].ContainerPort != port {
 			t.Errorf("%s: args %q, ports %+v", name, c.Args, c.Ports)
 		}
@@ -164,21 +195,7 @@ func TestManifests(t *testing.T) {
 				t.Errorf("%s: %+v", name, probe)
 			}
 		}
-		limit, soft := c.Resources.Limits.Memory().Value(), int64(0)
-		var variables []string
-		for _, e := range c.Env {
-			variables = append(variables, e.Name)
-			secret := strings.HasSuffix(e.Name, "PASSWORD") || e.Name == "TAKT_REDIS" || e.Name == "TAKT_MQTT"
-			if secret && (e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil || e.ValueFrom.SecretKeyRef.Name != "takt") {
-				t.Errorf("%s: %s is not of the secret", name, e.Name)
-			}
-			if e.Name == "GOMEMLIMIT" && e.Value == "400MiB" {
-				soft = 400 << 20
-			}
-		}
-		if soft == 0 || soft >= limit || c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
-			t.Errorf("%s: GOMEMLIMIT %d, resources %+v", name, soft, c.Resources)
-		}
+		variables := limits(t, name, c)
 		knows(t, name, c.Args, variables)
 		if !slices.Contains(variables, "TAKT_INSTANCE") || !slices.Contains(variables, "TAKT_DATA") {
 			t.Errorf("%s: variables %v", name, variables)
@@ -196,6 +213,53 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// consoleFlags are the flags of takt console in a command line, each of which it has; the values are of the flags that are to be checked.
+func consoleFlags(t *testing.T, where string, args []string) map[string]string {
+	t.Helper()
+	_, section, found := strings.Cut(string(read(t, "../../docs/reference/commands.md")), "## takt console serve\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if !found || args[0] != "console" {
+		t.Fatalf("%s: %q is not takt console, or commands.md lacks it", where, args)
+	}
+	values := make(map[string]string)
+	for i := 1; i+1 < len(args); i += 2 {
+		if !strings.Contains(section, "| `"+args[i]+"`") {
+			t.Errorf("%s: takt console has no flag %s", where, args[i])
+		}
+		values[args[i]] = args[i+1]
+	}
+	return values
+}
+
+// guarded says whether a console listens for other machines by TLS, for its users.
+func guarded(flags map[string]string) bool {
+	return flags["--listen"] == "0.0.0.0:8420" && flags["--tls-cert"] != "" && flags["--tls-key"] != "" && flags["--users"] != ""
+}
+
+// The console is applied by itself: one replica, by TLS and for its users, with the rights of the other pods, and reached through the ingress alone.
+func TestConsoleManifests(t *testing.T) {
+	all := decode(t, "../kubernetes/console")
+	d, service, in := all.deployments["takt-console"], all.services["takt-console"], all.policies["takt-console"]
+	if d == nil || service == nil || in == nil || *d.Spec.Replicas != 1 {
+		t.Fatalf("%+v", all)
+	}
+	for key, value := range d.Spec.Selector.MatchLabels {
+		if d.Spec.Template.Labels[key] != value || service.Spec.Selector[key] != value || in.Spec.PodSelector.MatchLabels[key] != value {
+			t.Errorf("label %s is not %q everywhere", key, value)
+		}
+	}
+	c := container(t, "console", d.Spec.Template.Spec)
+	if !guarded(consoleFlags(t, "console", c.Args)) || c.Ports[0].ContainerPort != 8420 || service.Spec.Ports[0].TargetPort.String() != c.Ports[0].Name || in.Spec.Ingress[0].Ports[0].Port.IntValue() != 8420 {
+		t.Errorf("args %q, ports %+v, service %+v, policy %+v", c.Args, c.Ports, service.Spec, in.Spec)
+	}
+	for _, probe := range []*core.Probe{c.LivenessProbe, c.ReadinessProbe} {
+		if probe.HTTPGet.Scheme != core.URISchemeHTTPS || probe.HTTPGet.HTTPHeaders[0].Value != "localhost" {
+			t.Errorf("%+v", probe)
+		}
+	}
+	knows(t, "console", nil, limits(t, "console", c))
+}
+
 // The compose file names files that are there, and settings that Takt has; what is Takt's may write to its volume alone.
 func TestCompose(t *testing.T) {
 	type service struct {
@@ -208,6 +272,7 @@ func TestCompose(t *testing.T) {
 		Volumes     []string
 		SecurityOpt []string `json:"security_opt"`
 		Ports       []string
+		Profiles    []string
 	}
 	var file struct {
 		Services map[string]service
@@ -219,7 +284,7 @@ func TestCompose(t *testing.T) {
 	for name, s := range file.Services {
 		for _, v := range s.Volumes {
 			from, _, _ := strings.Cut(v, ":")
-			if _, named := file.Volumes[from]; named || from == "./secrets" { // made by hand: README.md
+			if _, named := file.Volumes[from]; named || from == "./secrets" || from == "./console" { // made by hand: README.md
 				continue
 			}
 			if _, err := os.Stat(filepath.Join("../compose", from)); err != nil {
@@ -229,7 +294,7 @@ func TestCompose(t *testing.T) {
 		if s.Image != "takt" {
 			continue
 		}
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.SecurityOpt) != 1 || len(s.Ports) > 0 {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.SecurityOpt) != 1 || len(s.Ports) > 0 != (name == "console") {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if _, err := os.Stat(filepath.Join("../compose", s.Build["context"], s.Build["dockerfile"])); err != nil {
@@ -238,6 +303,12 @@ func TestCompose(t *testing.T) {
 		var variables []string
 		for v := range s.Environment {
 			variables = append(variables, v)
+		}
+		if name == "console" {
+			if knows(t, name, nil, variables); !guarded(consoleFlags(t, name, s.Command)) || !slices.Equal(s.Profiles, []string{"console"}) {
+				t.Errorf("%s: %q, profiles %q", name, s.Command, s.Profiles)
+			}
+			continue
 		}
 		knows(t, name, s.Command, variables)
 		served = append(served, s.Command[2])

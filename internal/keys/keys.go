@@ -185,5 +185,6 @@ func (k Keys) SchedulerTerm() string    { return k.key("scheduler:term") }
 
 func (k Keys) Worker(id string) string         { return k.key("worker", id) }
 func (k Keys) Instances() string               { return k.key("instances") }
+func (k Keys) ConsoleAudit() string            { return k.key("console:audit") }
 func (k Keys) Lease(role string) string        { return k.key("lease", role) }
 func (k Keys) DeadLetter(stream string) string { return stream + ":dead" }

@@ -69,6 +69,7 @@ func TestMatch(t *testing.T) {
 		"worker:line-1":                      "worker:{id}",
 		"samples":                            "samples",
 		"instances":                          "instances",
+		"console:audit":                      "console:audit",
 		"lease:engine":                       "lease:{role}",
 		"tasks:realtime:small":               "tasks:{priority}:{size}",
 		"tasks:normal:line-3":                "tasks:{priority}:{size}",

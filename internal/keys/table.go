@@ -117,6 +117,7 @@ func All() []Pattern {
 		{"workflow:shards", "string", "workflow", "stays", "number of shards, the same in all processes"},
 		{"worker:{id}", "string", "internal/stream", "expires unless renewed", "token of a living worker process, with its time to live"},
 		{"samples", "stream", "jobstore", "1440 entries", "field s: figures of the whole installation at one minute, JSON, of the last 24 hours"},
+		{"console:audit", "stream", "jobstore", "about 10000 entries", "what users of the web console did: user, role, address, action, object, reason, outcome"},
 		{"instances", "hash", "jobstore", "field leaves once that session is over", "sessions that the broker keeps for processes, and the roles that taking one over needs: {instance} for commands, {instance}/answers for equipment"},
 		{"lease:{role}", "string", "jobstore", "expires unless renewed", "token of the instance that has the role, with its time to live"},
 		{"{stream}:dead", "stream", "internal/stream", "stays until an operator deletes it", "entries that could not be handled, with the reason"},
