@@ -71,6 +71,11 @@ test-interop: ## Boards on ZooKeeper and beside TaskFlow, programs in Python and
 	@scripts/gotest interop "./board/zkboard ./internal/embedded ./internal/testenv ./test/e2e ./test/interop" -tags interop -timeout 60m $(FLAGS)
 	@for m in $$(scripts/modules | grep -vx .); do (cd $$m && $(GO) test -tags interop -timeout 60m $(FLAGS) ./...) || exit 1; done
 
+.PHONY: test-console
+test-console: ## A browser uses the web console of a system at work; FLAGS=-update takes the pictures of docs/console.md, FLAGS='-measure -v' measures
+	@scripts/install-tools browser
+	@cd test/console && $(GO) test -tags browser -count=1 -timeout 30m . $(FLAGS)
+
 .PHONY: test-stores
 test-stores: ## The contract with the store and the fault tests, on Redis 7.0 and Valkey 8.0; PARTS chooses packages
 	@scripts/install-tools faults

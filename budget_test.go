@@ -14,19 +14,19 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  99119,
-	"test lines":                        88492,
-	"exported methods of task.Client":   40,
-	"positional references in Lua":      904,
-	"constants and variables of a time": 255,
-	"production lines of board":         6856,
-	"production lines of cmd":           11812,
-	"production lines of internal":      12607,
-	"production lines of jobstore":      7410,
+	"production lines":                  106668,
+	"test lines":                        93080,
+	"exported methods of task.Client":   43,
+	"positional references in Lua":      911,
+	"constants and variables of a time": 274,
+	"production lines of board":         6870,
+	"production lines of cmd":           12196,
+	"production lines of internal":      13355,
+	"production lines of jobstore":      8108,
 	"production lines of mqtt":          3712,
-	"production lines of recipe":        7927,
-	"production lines of task":          14215,
-	"production lines of workflow":      7177,
+	"production lines of recipe":        8046,
+	"production lines of task":          14416,
+	"production lines of workflow":      7302,
 }
 
 var (

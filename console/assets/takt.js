@@ -7,12 +7,25 @@ const parts = "[data-live]";
 const policy = globalThis.trustedTypes?.createPolicy("takt-page", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
 const parse = (text) => new DOMParser().parseFromString(policy.createHTML(text), "text/html");
 
-// How long after one look the next one begins at the earliest, and how often a page that shows a running time looks by itself.
-const pause = 250;
+// How long after one look the next one begins at the earliest, longer on a server that is slow to answer, and how often a page that shows a running time looks by itself.
+const pause = 100;
 const tick = 5000;
 
 let looking = false;
 let again = false;
+
+// A form was sent: its answer comes as a page, which loading this one anew would break off.
+let leaving = false;
+addEventListener("submit", () => (leaving = true));
+
+// A click begins and ends on the same element: nothing is replaced meanwhile.
+let released = Promise.resolve();
+const press = () => {
+  released = new Promise((up) => {
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(up), { once: true, capture: true });
+  });
+};
+addEventListener("pointerdown", press, true);
 
 function lost(is) {
   const note = document.getElementById("lost");
@@ -45,13 +58,15 @@ async function look() {
     return;
   }
   looking = true;
+  const began = performance.now();
   try {
     const answer = await fetch(location.href, { cache: "no-store" });
     const page = parse(await answer.text());
+    await released;
     // Another kind of page stands here now, such as one that could not be shown before.
     const ids = (d) => [...d.querySelectorAll("main " + parts)].map((e) => e.id).join();
     if (ids(page) !== ids(document)) {
-      location.reload();
+      if (!leaving) location.reload();
       return;
     }
     for (const old of document.querySelectorAll(parts)) {
@@ -68,7 +83,7 @@ async function look() {
       again = false;
       look();
     }
-  }, pause);
+  }, Math.max(pause, 2 * (performance.now() - began)));
 }
 
 const address = document.body.dataset.events;

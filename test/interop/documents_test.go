@@ -1,7 +1,6 @@
 package interop_test
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -16,23 +15,11 @@ import (
 	"github.com/taktworks/takt/test/rig"
 )
 
-// npm is a folder with the packages of test/npm, and the programs beside them. It is made once for each lock file, in bin.
+// npm is a folder with the packages of test/npm, and the programs beside them.
 func npm(t *testing.T) string {
 	t.Helper()
 	root := rig.Root(t)
-	lock, err := os.ReadFile(filepath.Join(root, "test/npm/package-lock.json"))
-	testenv.Must(t, err)
-	dir := filepath.Join(root, "bin", fmt.Sprintf("npm-%x", sha256.Sum256(lock))[:16])
-	if _, err := os.Stat(filepath.Join(dir, "node_modules/.package-lock.json")); err != nil { // npm writes it last
-		testenv.Must(t, os.MkdirAll(dir, 0o755))
-		copied(t, filepath.Join(root, "test/npm/package.json"), dir)
-		copied(t, filepath.Join(root, "test/npm/package-lock.json"), dir)
-		cmd := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("npm ci: %v\n%s", err, out)
-		}
-	}
+	dir := rig.NPM(t, root, "test/npm")
 	copied(t, filepath.Join(root, "test/npm/asyncapi.mjs"), dir)
 	copied(t, filepath.Join(root, "examples/mes-js/mes.mjs"), dir)
 	return dir
