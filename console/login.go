@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -140,11 +141,11 @@ func (c *Console) known(next http.Handler) http.Handler {
 		who, err := c.visitor(r)
 		program := strings.HasPrefix(r.URL.Path, apiPath) || r.URL.Path == "/events"
 		switch {
-		case err == error(errLogIn) && program:
+		case errors.Is(err, errLogIn) && program:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="takt"`)
 			c.fail(w, r, err)
 			return
-		case err == error(errLogIn):
+		case errors.Is(err, errLogIn):
 			back := "/"
 			if r.Method == http.MethodGet {
 				back = r.URL.RequestURI()
