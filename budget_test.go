@@ -14,7 +14,7 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  106668,
+	"production lines":                  106669,
 	"test lines":                        93080,
 	"exported methods of task.Client":   43,
 	"positional references in Lua":      911,

@@ -270,7 +270,7 @@ func (w *World) Quiet() {
 // publisher counts, and the streams, which must be empty unless they are the change streams.
 var lasting = []string{
 	"workmaster:", "wmx:delivered:", "wmx:content:", "configured-scopes", "equipment:list:", "materialclass:list:", "materialdefinition:list:", "personnel:list:",
-	"physicalasset:list:", "jobacceptance:", "active-scopes", "joborder:changes:", "pubseq:", "store-id", "publisher:epoch", "publisher:stream-cursors", "sfc:recipe:", "sfc:clock", "instances",
+	"physicalasset:list:", "jobacceptance:", "active-scopes", "joborder:changes:", "pubseq:", "store-id", "publisher:epoch", "publisher:stream-cursors", "sfc:recipe:", "sfc:clock", "instances", "samples", "console:audit",
 }
 
 // queues are the streams of work, which are empty at rest.
