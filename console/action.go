@@ -61,7 +61,16 @@ type AskPage struct {
 	Back     string     `json:"back"`
 }
 
-const maxForm = 64 << 10
+const (
+	maxForm     = 64 << 10
+	objectShown = 300              // bytes of the record
+	actWithin   = 25 * time.Second // an action on many goes so far; before the time for writing an answer is over
+)
+
+// partly is the result of an action on many that an error ended after n of them.
+func partly(object, back string, n int, err error) *Result {
+	return &Result{object: object, back: back, status: http.StatusServiceUnavailable, Text: fmt.Sprintf("%d were done, then it ended: %s. Do it again to go on with the rest.", n, jobstore.Reason(err))}
+}
 
 func (c *Console) act(a action, api bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,6 +79,10 @@ func (c *Console) act(a action, api bool) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if kind := r.Header.Get("Content-Type"); r.ContentLength != 0 && !strings.HasPrefix(kind, formType) {
+			c.fail(w, r, &problem{http.StatusUnsupportedMediaType, "Not a form", fmt.Sprintf("Content-Type is %q: must be %s. Nothing was done.", kind, formType)})
+			return
+		}
 		if err := r.ParseForm(); err != nil {
 			c.fail(w, r, &problem{http.StatusBadRequest, "The form cannot be read", err.Error()})
 			return
@@ -78,11 +91,12 @@ func (c *Console) act(a action, api bool) http.Handler {
 			c.ask(w, r, a, api)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), answerWithin+readWithin)
+		ctx, cancel := context.WithTimeout(r.Context(), actWithin)
 		defer cancel()
 		result, err := a.do(c, ctx, r)
 		if err != nil {
-			c.record(ctx, a, r, strings.TrimPrefix(r.URL.Path, apiPath), "error: "+err.Error())
+			err = undone(err)
+			c.record(r.Context(), a, r, objectOf(r), "error: "+err.Error())
 			c.fail(w, r, err)
 			return
 		}
@@ -91,7 +105,7 @@ func (c *Console) act(a action, api bool) http.Handler {
 		}
 		result.Time = time.Now().UTC()
 		if result.Text != "" {
-			c.record(ctx, a, r, result.object, result.Text)
+			c.record(r.Context(), a, r, result.object, result.Text)
 		}
 		if api {
 			writeJSON(w, result.status, result)
@@ -137,6 +151,35 @@ func (c *Console) record(ctx context.Context, a action, r *http.Request, object,
 		User: who.Name, Role: who.Role.String(), Address: who.Address, Action: a.name, Object: object,
 		Reason: cmp.Or(r.PostForm.Get("reason"), r.PostForm.Get("comment")), Outcome: outcome,
 	})
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// objectOf is what a request names: its address, and the short fields of its form.
+func objectOf(r *http.Request) string {
+	named := url.Values{}
+	for name, values := range r.PostForm {
+		if !slices.Contains([]string{"sure", "back", "reason", "comment", "command", "arg"}, name) {
+			named[name] = values
+		}
+	}
+	text := strings.TrimSpace(strings.TrimPrefix(r.URL.Path, apiPath) + " " + named.Encode())
+	if len(text) > objectShown {
+		return shorten(text, objectShown)
+	}
+	return text
+}
+
+// undone says of an error of Redis what it means for an action, where away says it for a page.
+func undone(err error) error {
+	p, ok := errors.AsType[*trouble](err)
+	switch {
+	case !ok:
+		return err
+	case p.denied:
+		return &problem{http.StatusForbidden, "Redis denies it", "Nothing was done: " + p.reason + "."}
+	}
+	return &problem{p.status, p.Title, "Whether it was done is not known: " + p.reason + ". Look at the page once Redis answers, and do it again if need be."}
 }
 
 // refusal is a *problem for input that an action does not take.

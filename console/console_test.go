@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -293,6 +294,7 @@ func TestMethods(t *testing.T) {
 		{"abort", url.Values{"sure": {"yes"}, "comment": {"<i>smoke"}}, `{"ReturnStatus":1}`, 200, "Abort was carried out.", isa95.Abort},
 		{"abort", url.Values{}, "", 400, "This cannot be taken back", ""},
 		{"clear", url.Values{"sure": {"yes"}}, "", 409, "which does not allow clear", ""},
+		{"resume", url.Values{"command": {"c-1"}}, `{"ReturnStatus":1}`, 200, "Resume was carried out.", isa95.Resume}, // a second press: Takt gives the first answer
 	} {
 		p.mu.Lock()
 		p.calls, p.answer = nil, c.answer
@@ -317,6 +319,19 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s: %d calls", c.path, got)
 		}
 		p.mu.Unlock()
+	}
+}
+
+// A body that is no form is refused: else its fields would be missing without a word.
+func TestNotAForm(t *testing.T) {
+	p := newPlant(t)
+	p.run("cell-07", &isa95.JobOrder{JobOrderID: "JO-1"})
+	status, _, body := p.request(http.MethodPost, "/api/v1/orders/JO-1/pause", url.Values{}, func(r *http.Request) {
+		r.Header.Set("Content-Type", "application/json")
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(`{"comment":"x"}`)), 15
+	})
+	if status != http.StatusUnsupportedMediaType || !strings.Contains(body, "must be application/x-www-form-urlencoded") || len(p.calls) > 0 {
+		t.Errorf("%d %s, %d calls", status, body, len(p.calls))
 	}
 }
 

@@ -79,17 +79,18 @@ func (c *Console) method(ctx context.Context, r *http.Request) (shown, error) {
 	return &MethodPage{o.Frame, o.JobOrder.JobOrderID, o.Scope, o.State, m}, nil
 }
 
-// methodOf is the method of a path, if the order allows it.
+// methodOf is the method of a path; with an error, too, if there is one and the order does not allow it.
 func methodOf(o *OneOrder, name string) (Method, error) {
 	is := func(m Method) bool { return strings.EqualFold(string(m.Name), name) }
-	if !slices.ContainsFunc(methodWords, is) {
+	known := slices.IndexFunc(methodWords, is)
+	if known < 0 {
 		return Method{}, &problem{http.StatusNotFound, "No such method", fmt.Sprintf("The console has no job method %q.", name)}
 	}
 	all := methods(isa95.JobOrderID(o.JobOrder.JobOrderID), o.state)
 	if i := slices.IndexFunc(all, is); i >= 0 {
 		return all[i], nil
 	}
-	return Method{}, &problem{http.StatusConflict, "Not allowed now", fmt.Sprintf("Job order %s is %s, which does not allow %s. Nothing was sent.", o.JobOrder.JobOrderID, o.State, name)}
+	return methodWords[known], &problem{http.StatusConflict, "Not allowed now", fmt.Sprintf("Job order %s is %s, which does not allow %s. Nothing was sent.", o.JobOrder.JobOrderID, o.State, name)}
 }
 
 var orderActions = []action{{pattern: "/orders/{id}/{method}", name: "job.method", role: Operator, do: (*Console).call}}
@@ -103,10 +104,11 @@ func (c *Console) call(ctx context.Context, r *http.Request) (*Result, error) {
 		return nil, err
 	}
 	m, err := methodOf(o, r.PathValue("method"))
-	if err != nil {
+	sure := !m.Confirm || r.PostForm.Get("sure") == "yes"
+	if again := m.Name != "" && sure && r.PostForm.Get("command") != ""; err != nil && !again { // a button that is pressed twice gets the first answer from Takt, which refuses what it has not had
 		return nil, err
 	}
-	if m.Confirm && r.PostForm.Get("sure") != "yes" {
+	if !sure {
 		if strings.HasPrefix(r.URL.Path, apiPath) {
 			return nil, &problem{http.StatusBadRequest, "", fmt.Sprintf("sure is %q: must be yes for %s, which cannot be taken back", r.PostForm.Get("sure"), m.Name)}
 		}

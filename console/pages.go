@@ -120,10 +120,24 @@ func (e elsewhere) Error() string { return "see " + string(e) }
 // away says what an error of Redis means for a page.
 func away(err error) error {
 	if jobstore.Waits(err) || errors.Is(err, context.DeadlineExceeded) {
-		return &problem{http.StatusServiceUnavailable, "Redis does not answer", "What this page shows is in Redis, which does not answer: " + jobstore.Reason(err) + ". The page comes back by itself once it does."}
+		reason, denied := jobstore.Reason(err), jobstore.Waits(err) && !jobstore.Away(err)
+		p := &problem{http.StatusServiceUnavailable, "Redis does not answer", "What this page shows is in Redis, which does not answer: " + reason + ". The page comes back by itself once it does."}
+		if denied {
+			p.Title, p.Text = "Redis denies it", "What this page shows is in Redis, and cannot be read: "+reason+"."
+		}
+		return &trouble{p, reason, denied}
 	}
 	return err
 }
+
+// trouble is a problem of Redis.
+type trouble struct {
+	*problem
+	reason string
+	denied bool // it refused, so nothing was done
+}
+
+func (t *trouble) Unwrap() error { return t.problem }
 
 // needStore is the store, or the page that says there is none.
 func (c *Console) needStore() (*jobstore.Store, error) {

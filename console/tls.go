@@ -21,8 +21,8 @@ type certificate struct {
 
 func openCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{log: log, watch: filewatch.Watch{Files: []string{cert, key}}}
-	c.watch.Changed(time.Now())
-	return c, c.read()
+	c.watch.Read = c.read
+	return c, c.watch.Look(time.Now())
 }
 
 func (c *certificate) read() error {
@@ -38,10 +38,8 @@ func (c *certificate) read() error {
 func (c *certificate) now(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.watch.Changed(time.Now()) {
-		if err := c.read(); err != nil {
-			c.log.Error("the certificate of the console stays as it was: mend the files", "files", fmt.Sprint(c.watch.Files), "err", err)
-		}
+	if err := c.watch.Look(time.Now()); err != nil {
+		c.log.Error("the certificate of the console stays as it was: mend the files", "files", fmt.Sprint(c.watch.Files), "err", err)
 	}
 	return c.pair, nil
 }

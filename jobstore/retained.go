@@ -87,7 +87,7 @@ const RetainedBytes = 2 << 20
 //go:embed documents.lua
 var documentsLua string
 
-var documentsScript = script.New("jobstore/documents", documentsLua)
+var documentsScript = script.NewReader("jobstore/documents", documentsLua)
 
 // Retained reads what the retained topics of the job orders shall be and what the broker has. One round trip, whatever the number;
 // the documents are read after the index, so they are at least as new. Of those named, the first have their documents, as many as

@@ -444,7 +444,7 @@ type call struct {
 func (s *Store) commands(calls []call) []rueidis.Completed {
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
-		commands[i] = s.rdb.B().Evalsha().Sha1(c.script.Hash()).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+		commands[i] = c.script.Call(s.rdb, c.keys, c.args)
 	}
 	return commands
 }

@@ -63,7 +63,7 @@ func (s *Store) tick(ctx context.Context, limit int, hold time.Duration, intake 
 // addClock is a tick without intake, as one of the reads of l.
 func (s *Store) addClock(ctx context.Context, l *loader) {
 	arguments := []string{"0", "0", "0", strconv.FormatInt(intakeBreak.Milliseconds(), 10)}
-	l.add(s.rdb.B().EvalshaRo().Sha1(readTime.Hash()).Numkeys(2).Key(s.keys.SfcTimers(), s.keys.SfcClock()).Arg(arguments...).Build(), func(r rueidis.RedisResult) (err error) {
+	l.add(readTime.Call(s.rdb, []string{s.keys.SfcTimers(), s.keys.SfcClock()}, arguments), func(r rueidis.RedisResult) (err error) {
 		if refused, ok := rueidis.IsRedisErr(r.Error()); ok && refused.IsNoScript() { // the server has restarted
 			_, err = s.tick(ctx, 0, 0, false)
 		} else {

@@ -1,6 +1,7 @@
 package filewatch_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,13 +11,15 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 )
 
-// A change of any file is told once, at the first look that is a second after the last one; another file in the place of one is a change, and so is none.
+// Files are read once after a change of any, at the first look that is a second after the last one; another file in the place of one is a change, and so is none. After a failure they
+// are read until that succeeds, and each error is returned once.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	write := func(file, text string) { testenv.Must(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write(a, "1")
-	w := filewatch.Watch{Files: []string{a, b}}
+	reads, denied := 0, error(nil)
+	w := filewatch.Watch{Files: []string{a, b}, Read: func() error { reads++; return denied }}
 	now := time.Now()
 	for _, c := range []struct {
 		what   string
@@ -40,8 +43,23 @@ func TestWatch(t *testing.T) {
 		{"a clock that is set back", func() { write(a, "1") }, -time.Hour, true},
 	} {
 		c.change()
-		if now = now.Add(c.after); w.Changed(now) != c.want {
-			t.Errorf("%s: changed %v, want %v", c.what, !c.want, c.want)
+		before := reads
+		if now = now.Add(c.after); w.Look(now) != nil || reads > before != c.want {
+			t.Errorf("%s: read %v, want %v", c.what, !c.want, c.want)
 		}
+	}
+	denied = errors.New("denied")
+	write(a, "12345")
+	for i, want := range []error{denied, nil, nil} {
+		before := reads
+		if now = now.Add(time.Second); w.Look(now) != want || reads != before+1 {
+			t.Errorf("look %d after a failure: want %v and one read", i, want)
+		}
+		if i == 1 {
+			denied = nil
+		}
+	}
+	if before := reads; w.Look(now.Add(time.Second)) != nil || reads != before {
+		t.Error("what could be read again is read once more")
 	}
 }

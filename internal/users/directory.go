@@ -26,8 +26,8 @@ type Directory struct {
 // Open reads a file of users. A file that cannot be used is an *Error.
 func Open(file string, log *slog.Logger, now time.Time) (*Directory, error) {
 	d := &Directory{file: file, log: log, watch: filewatch.Watch{Files: []string{file}}}
-	d.watch.Changed(now)
-	return d, d.read()
+	d.watch.Read = d.read
+	return d, d.watch.Look(now)
 }
 
 func (d *Directory) read() error {
@@ -46,12 +46,10 @@ func (d *Directory) read() error {
 	return nil
 }
 
-// refresh reads the file if it changed. The caller holds the lock.
+// refresh reads the file if it changed, or could not be read before. The caller holds the lock.
 func (d *Directory) refresh(now time.Time) {
-	if d.watch.Changed(now) {
-		if err := d.read(); err != nil {
-			d.log.Error("the users of the console stay as they were: mend the file", "err", err)
-		}
+	if err := d.watch.Look(now); err != nil {
+		d.log.Error("the users of the console stay as they were, also those removed since: mend the file, or let the console read it", "err", err)
 	}
 }
 

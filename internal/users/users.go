@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -227,8 +228,12 @@ func Remove(file, name string, token bool) error {
 	})
 }
 
-// rewrite replaces a file of users by a changed one that can be read, at once: a reader sees the old one or the new one. It is readable for its owner alone.
+// rewrite replaces a file of users by a changed one that can be read, at once: a reader sees the old one or the new one. It has the owner and the group of the old one, or is new
+// and readable for its owner alone; others may never read it. A symbolic link stays one.
 func rewrite(file string, change func(text []byte, users []User) ([]byte, error)) (err error) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
 	temp, err := os.OpenFile(file+".tmp", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // a lock, too
 	if errors.Is(err, fs.ErrExist) {
 		return &Error{file, 0, fmt.Sprintf("is being changed by another command; if there is none, one was ended in its work: remove %s.tmp", file)}
@@ -252,6 +257,11 @@ func rewrite(file string, change func(text []byte, users []User) ([]byte, error)
 	}
 	if text, err = change(text, users); err != nil {
 		return err
+	}
+	if old, err := os.Stat(file); err == nil {
+		if err := errors.Join(keepOwner(temp, old), os.Chmod(temp.Name(), old.Mode().Perm()&0o640|0o600)); err != nil {
+			return &Error{file, 0, "cannot be given to its owner again: " + err.Error() + "; run the command as its owner"}
+		}
 	}
 	if _, err = temp.Write(text); err != nil {
 		return err

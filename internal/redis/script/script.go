@@ -17,10 +17,11 @@ import (
 
 // Script is one embedded .lua file. It is safe for concurrent use.
 type Script struct {
-	name string
-	src  string
-	lua  *rueidis.Lua
-	hash string // SHA-1 of src, in hex
+	name  string
+	src   string
+	lua   *rueidis.Lua
+	hash  string // SHA-1 of src, in hex
+	reads bool   // and writes nothing
 }
 
 // New makes a Script. name is "package/file" and appears in errors; src is the text, whose header is the contract of its
@@ -58,15 +59,20 @@ func LoadReader(files fs.FS, name string, parts ...string) *Script {
 func NewReader(name, src string) *Script { return New(name, src).reader() }
 
 func (s *Script) reader() *Script {
-	s.lua = rueidis.NewLuaScriptReadOnly(s.src)
+	s.lua, s.reads = rueidis.NewLuaScriptReadOnly(s.src), true
 	return s
 }
 
 // Name is the name given to New.
 func (s *Script) Name() string { return s.name }
 
-// Hash is the SHA-1 of the text in hex, for a caller that sends EVALSHA in a pipeline.
-func (s *Script) Hash() string { return s.hash }
+// Call is EVALSHA, or EVALSHA_RO of a script that only reads, for a pipeline; a server that does not know the script answers NOSCRIPT.
+func (s *Script) Call(rdb rueidis.Client, keys, args []string) rueidis.Completed {
+	if s.reads {
+		return rdb.B().EvalshaRo().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	}
+	return rdb.B().Evalsha().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
 
 // Source is the text given to New.
 func (s *Script) Source() string { return s.src }
