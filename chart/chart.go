@@ -1,5 +1,5 @@
 // Package chart draws recipes as sequential function charts in the look of IEC 61131-3, as a picture (SVG) and in the cells of
-// a terminal, alone or with the state of a run; and Gantt charts in the same style. It is pure: it reads no clock and no file.
+// a terminal, alone or with the state of a run; and Gantt charts, trends and the state machine of job orders in the same style. It is pure: it reads no clock and no file.
 package chart
 
 import "github.com/taktworks/takt/recipe"

@@ -5,14 +5,19 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/taktworks/takt/internal/testenv/golden"
+	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -214,5 +219,32 @@ func TestGantt(t *testing.T) {
 	}
 	if svg := string(GanttFragment([]Bar{{Lane: "x", To: 3 * time.Minute}}, "")); !strings.Contains(svg, ">1m30s<") || !strings.Contains(svg, ">2m<") || strings.Contains(svg, "<style>") {
 		t.Errorf("times of the axis, and no style of its own:\n%s", svg)
+	}
+}
+
+// The picture of the state machine has every transition of the machine, and no other.
+func TestMachineIsWhole(t *testing.T) {
+	type way struct{ from, to, method string }
+	var want, got []way
+	for _, tr := range isa95.Transitions() {
+		if w := (way{tr.From.Top, tr.To.Top, string(tr.Method)}); w.from != w.to && !slices.Contains(want, w) {
+			want = append(want, w)
+		}
+	}
+	for _, e := range edges {
+		for _, m := range strings.Split(e.methods, ", ") {
+			got = append(got, way{e.from, e.to, m})
+		}
+	}
+	sorted := func(a, b way) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+	slices.SortFunc(want, sorted)
+	slices.SortFunc(got, sorted)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(way{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, s := range isa95.States() {
+		if text := string(MachineFragment(s)); s.Top != "" && !strings.Contains(text, `<g class="active">`) {
+			t.Errorf("the picture does not show %s", s)
+		}
 	}
 }

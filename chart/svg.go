@@ -14,6 +14,12 @@ import (
 //go:embed style.css
 var Style string
 
+//go:embed figures.css
+var figureStyle string
+
+// PageStyle is Style for a page, with what fragments of the state machine and of trends need.
+var PageStyle = Style + figureStyle
+
 // SVG returns the chart as a file of its own, with the style sheet in it.
 func (c *Chart) SVG(o Options) []byte { return c.picture(o, Style) }
 

@@ -42,7 +42,7 @@ type AuditPage struct {
 	Older   string                `json:"older,omitempty"` // before of the next page; "" = there is none
 }
 
-var auditPages = []page{{"/audit", "/audit", "audit", Admin, (*Console).auditPage}}
+var auditPages = []page{{"/audit", "audit", Admin, (*Console).auditPage, &AuditPage{}, "user before"}}
 
 var entryID = regexp.MustCompile(`^\d{1,20}-\d{1,20}$`)
 
@@ -82,15 +82,5 @@ func auditText(text string) string {
 
 // Link is the page of the entries before one.
 func (p *AuditPage) Link(before string) string {
-	q := url.Values{}
-	if p.User != "" {
-		q.Set("user", p.User)
-	}
-	if before != "" {
-		q.Set("before", before)
-	}
-	if len(q) == 0 {
-		return "/audit"
-	}
-	return "/audit?" + q.Encode()
+	return "/audit" + query(url.Values{"user": {p.User}, "before": {before}})
 }

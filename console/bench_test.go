@@ -58,7 +58,7 @@ func benchPlant(b *testing.B) (url string, store func(i int)) {
 	testenv.Must(b, err)
 	testenv.Run(b, c.Run)
 	b.Cleanup(http.DefaultClient.CloseIdleConnections)
-	testenv.Eventually(b, "all is shown", func() bool { return len(c.book.glance().orders) == orders && len(c.samples.all()) > 0 })
+	testenv.Eventually(b, "all is shown", func() bool { return len(c.book.glance().orders) == orders && len(c.day.Samples()) > 0 })
 	return strings.TrimSuffix(c.URL(), "/"), store
 }
 

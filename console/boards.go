@@ -20,9 +20,9 @@ import (
 )
 
 var boardPages = []page{
-	{"/boards", "/boards", "boards", 0, (*Console).boardList},
-	{"/boards/{name}", "/boards/{name}", "board", 0, (*Console).board},
-	{"/boards/{name}/{id}", "/boards/{name}/{id}", "posting", 0, (*Console).posting},
+	{"/boards", "boards", 0, (*Console).boardList, &Boards{}, ""},
+	{"/boards/{name}", "board", 0, (*Console).board, &Board{}, "state id page"},
+	{"/boards/{name}/{id}", "posting", 0, (*Console).posting, &OnePosting{}, ""},
 }
 
 var boardActions = []action{

@@ -33,15 +33,7 @@ type Order struct {
 	state isa95.State
 }
 
-// health is whether a server answers.
-type health struct {
-	mu      sync.Mutex
-	known   bool
-	problem string // "" = it answers
-	since   time.Time
-}
-
-// Health is the same for a page. Up is false, too, while that is not known yet.
+// Health is whether a server answers. Up is false, too, while that is not known yet.
 type Health struct {
 	Name    string    `json:"name"`
 	Address string    `json:"address,omitempty"`
@@ -51,26 +43,33 @@ type Health struct {
 	Problem string    `json:"problem,omitempty"`
 }
 
+// health is that of a server, as it was found last.
+type health struct {
+	mu sync.Mutex
+	is Health // without name and address
+}
+
 // set notes the outcome of a look, and tells whether that is news.
 func (h *health) set(err error) bool {
-	problem := ""
-	if err != nil {
-		problem = telemetry.Hide(err.Error())
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	news := !h.known || (problem == "") != (h.problem == "")
+	news := !h.is.Known || h.is.Up != (err == nil)
 	if news {
-		h.since = time.Now()
+		h.is.Since = time.Now()
 	}
-	h.known, h.problem = true, problem
+	h.is.Known, h.is.Up, h.is.Problem = true, err == nil, ""
+	if err != nil {
+		h.is.Problem = telemetry.Hide(err.Error())
+	}
 	return news
 }
 
 func (h *health) show(name, address string) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Health{name, address, h.known && h.problem == "", h.known, h.since, h.problem}
+	now := h.is
+	now.Name, now.Address = name, address
+	return now
 }
 
 // book has all job orders that are not in EndState in memory, so that a page of a list costs the same however many there are. It is read anew each minute, and whenever the

@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/board"
+	"github.com/taktworks/takt/internal/filewatch"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/users"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
+	"github.com/taktworks/takt/sampling"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/workflow"
 )
@@ -75,17 +78,17 @@ type Console struct {
 	listen net.Listener
 	hosts  map[string]bool // names in lower case, without port
 
-	access      access
-	certificate *certificate           // nil: plain HTTP
+	access      *users.Access
+	certificate *filewatch.Certificate // nil: plain HTTP
 	unrecorded  atomic.Pointer[string] // why the last action was not recorded; nil: it was
 
 	store   holder
 	book    *book
-	tails   tails
-	polls   polls
+	follows follows
+	polled  http.Handler
 	results results
 	recipes recipeCache
-	samples samples
+	day     sampling.Day
 	broker  health
 	doctor  survey[jobstore.Diagnosis]
 	check   survey[jobstore.Violation]
@@ -120,7 +123,7 @@ func New(o Options) (*Console, error) {
 	for _, name := range append(slices.Clone(o.Hosts), host) {
 		c.hosts[hostName(name)] = true
 	}
-	c.tails.of = make(map[string]*tail)
+	c.follows.of = make(map[string]*follow)
 	c.tasks.open, c.tasks.close = o.Tasks, (*task.Client).Close
 	c.workflows.open, c.workflows.close = o.Workflows, (*workflow.Client).Close
 	c.boards = make(map[string]*source[*board.Board])
@@ -128,7 +131,7 @@ func New(o Options) (*Console, error) {
 		c.boards[b.Name] = &source[*board.Board]{open: b.Open, close: func(b *board.Board) { _ = b.Close() }} // nothing of it is left undone
 	}
 	c.surveys()
-	c.polls.start(c)
+	c.polled = c.pollable()
 	return c, nil
 }
 
@@ -173,7 +176,7 @@ func (c *Console) Run(ctx context.Context) error {
 			ends <- web.Serve(c.listen)
 			return
 		}
-		web.TLSConfig = c.certificate.config()
+		web.TLSConfig = c.certificate.Config()
 		ends <- web.ServeTLS(c.listen, "", "")
 	})
 	parts.Go(func() {
@@ -185,7 +188,7 @@ func (c *Console) Run(ctx context.Context) error {
 	parts.Go(func() { c.watchOrders(work) })
 	parts.Go(func() { c.doctor.serve(work) })
 	parts.Go(func() { c.check.serve(work) })
-	parts.Go(func() { c.watchSamples(work) })
+	parts.Go(func() { c.day.Follow(work, c.store.get, c.book.announce) })
 	var err error
 	select {
 	case <-ctx.Done():
@@ -198,8 +201,7 @@ func (c *Console) Run(ctx context.Context) error {
 		web.Close()
 	}
 	parts.Wait()
-	c.tails.wait.Wait()
-	c.polls.wait.Wait()
+	c.follows.wait.Wait()
 	c.tasks.end()
 	c.workflows.end()
 	for _, b := range c.boards {
@@ -237,7 +239,7 @@ func (c *Console) watchOrders(ctx context.Context) {
 	for ctx.Err() == nil {
 		store, err := c.o.Open(ctx)
 		if err == nil {
-			c.store.set(store)
+			c.store.Store(store)
 			c.book.follow(ctx, store)
 			return
 		}
@@ -247,19 +249,7 @@ func (c *Console) watchOrders(ctx context.Context) {
 }
 
 // holder has the store once there is one.
-type holder struct {
-	mu    sync.Mutex
-	store *jobstore.Store
-}
+type holder struct{ atomic.Pointer[jobstore.Store] }
 
-func (h *holder) get() *jobstore.Store {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.store
-}
-
-func (h *holder) set(store *jobstore.Store) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.store = store
-}
+// get is the store; nil = there is none yet.
+func (h *holder) get() *jobstore.Store { return h.Load() }

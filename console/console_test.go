@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
+	"github.com/taktworks/takt/publisher"
 	"github.com/taktworks/takt/recipe"
 )
 
@@ -223,7 +223,7 @@ func TestHostileTexts(t *testing.T) {
 	var one OneOrder
 	p.json("/api/v1"+path, &one)
 	if one.JobOrder.JobOrderID != evil || len(one.History) != 2 || one.Run.Execution.CurrentStep != "AwaitPallet" || one.Why.Reasons[0].Kind != jobstore.WhyEvent || len(one.JobOrder.JobOrderParameters[1].Value) < valueShown ||
-		one.Topics[0] != (Topic{"takt/" + evil + "/order/" + evil, "due"}) || one.Topics[1].State != "none" {
+		one.Topics[0] != (publisher.Topic{Topic: "takt/" + evil + "/order/" + evil, State: "due"}) || one.Topics[1].State != "none" {
 		t.Errorf("JSON of the order: %+v", one)
 	}
 }
@@ -429,32 +429,5 @@ func TestTimes(t *testing.T) {
 	}
 	if clock(time.Time{}, now)+ago(time.Time{}, now) != "" {
 		t.Error("no time is shown as one")
-	}
-}
-
-// The picture of the state machine has every transition of the machine, and no other.
-func TestMachineIsWhole(t *testing.T) {
-	type way struct{ from, to, method string }
-	var want, got []way
-	for _, tr := range isa95.Transitions() {
-		if w := (way{tr.From.Top, tr.To.Top, string(tr.Method)}); w.from != w.to && !slices.Contains(want, w) {
-			want = append(want, w)
-		}
-	}
-	for _, e := range edges {
-		for _, m := range strings.Split(e.methods, ", ") {
-			got = append(got, way{e.from, e.to, m})
-		}
-	}
-	sorted := func(a, b way) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
-	slices.SortFunc(want, sorted)
-	slices.SortFunc(got, sorted)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(way{})); diff != "" {
-		t.Error(diff)
-	}
-	for _, s := range isa95.States() {
-		if text := string(machine(s)); s.Top != "" && !strings.Contains(text, `class="state now"`) {
-			t.Errorf("the picture does not show %s", s)
-		}
 	}
 }

@@ -29,7 +29,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 			c.fail(w, r, &problem{http.StatusBadRequest, "Not a job order", err.Error()})
 			return
 		}
-		tail, leave := c.tails.join(r.Context(), c, parsed)
+		tail, leave := c.follows.join(r.Context(), "order "+id, c.tail(parsed))
 		defer leave()
 		now = func() (string, <-chan struct{}, <-chan struct{}) {
 			status, _, changed = c.book.now()
@@ -42,7 +42,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		sent = ""
 	}
 	if page := r.FormValue("page"); page != "" {
-		poll, leave := c.polls.join(r.Context(), page)
+		poll, leave := c.follows.join(r.Context(), visitorOf(r.Context()).Role.String()+" "+page, c.poll(page))
 		defer leave()
 		now = func() (string, <-chan struct{}, <-chan struct{}) {
 			content, moved := poll.now()
@@ -89,82 +89,89 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tails follow the histories of the orders that browsers look at, each once.
-type tails struct {
+// follows are looks at what browsers follow, each once however many follow it.
+type follows struct {
 	mu   sync.Mutex
-	of   map[string]*tail
+	of   map[string]*follow
 	wait sync.WaitGroup
 }
 
-type tail struct {
+type follow struct {
 	stop    context.CancelFunc
-	readers int // guarded by tails
+	readers int // guarded by follows
 
-	mu    sync.Mutex
-	last  string // id of the newest entry; "": not known yet
-	moved chan struct{}
+	mu      sync.Mutex
+	content string // "" = not known yet
+	moved   chan struct{}
 }
 
-// noHistory is tail.last of an order that has none.
-const noHistory = "0"
-
-func (t *tails) join(ctx context.Context, c *Console, id isa95.JobOrderID) (*tail, func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one := t.of[string(id)]
-	if one == nil {
-		one = &tail{moved: make(chan struct{})}
+// join is the look of a key, which run does until the last browser has left.
+func (f *follows) join(ctx context.Context, key string, run func(context.Context, *follow)) (one *follow, leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one = f.of[key]; one == nil {
+		one = &follow{moved: make(chan struct{})}
 		ctx, one.stop = context.WithCancel(context.WithoutCancel(ctx))
-		t.of[string(id)] = one
-		t.wait.Go(func() { one.run(ctx, c, id) })
+		f.of[key] = one
+		f.wait.Go(func() { run(ctx, one) })
 	}
 	one.readers++
 	return one, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if one.readers--; one.readers == 0 {
 			one.stop()
-			delete(t.of, string(id))
+			delete(f.of, key)
 		}
 	}
 }
 
-func (t *tail) now() (last string, moved <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.last, t.moved
+func (f *follow) now() (content string, moved <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.content, f.moved
 }
 
-func (t *tail) run(ctx context.Context, c *Console, id isa95.JobOrderID) {
-	var reader *jobstore.HistoryReader
-	last := noHistory
-	for ctx.Err() == nil {
-		store := c.store.get()
-		if store == nil {
-			lifecycle.Sleep(ctx, time.Second/4)
-			continue
-		}
-		if reader == nil {
-			reader = store.History(id)
-		}
-		entries, err := reader.Next(ctx, watchWait)
-		if err != nil {
-			again := time.Second / 2
-			if !jobstore.Away(err) {
-				reader, again = nil, heartbeat // an entry cannot be read: nor can it soon
+func (f *follow) set(content string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.content != content {
+		f.content = content
+		close(f.moved)
+		f.moved = make(chan struct{})
+	}
+}
+
+// noHistory is the newest entry of an order that has none.
+const noHistory = "0"
+
+// tail follows the history of an order: its content is the id of the newest entry.
+func (c *Console) tail(id isa95.JobOrderID) func(context.Context, *follow) {
+	return func(ctx context.Context, f *follow) {
+		var reader *jobstore.HistoryReader
+		last := noHistory
+		for ctx.Err() == nil {
+			store := c.store.get()
+			if store == nil {
+				lifecycle.Sleep(ctx, time.Second/4)
+				continue
 			}
-			lifecycle.Sleep(ctx, again)
-			continue
+			if reader == nil {
+				reader = store.History(id)
+			}
+			entries, err := reader.Next(ctx, watchWait)
+			if err != nil {
+				again := time.Second / 2
+				if !jobstore.Away(err) {
+					reader, again = nil, heartbeat // an entry cannot be read: nor can it soon
+				}
+				lifecycle.Sleep(ctx, again)
+				continue
+			}
+			if len(entries) > 0 {
+				last = entries[len(entries)-1].ID
+			}
+			f.set(last)
 		}
-		if len(entries) > 0 {
-			last = entries[len(entries)-1].ID
-		}
-		t.mu.Lock()
-		if t.last != last {
-			t.last = last
-			close(t.moved)
-			t.moved = make(chan struct{})
-		}
-		t.mu.Unlock()
 	}
 }

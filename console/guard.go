@@ -21,7 +21,7 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("GET /events", c.events)
 	for _, p := range pages() {
 		mux.Handle("GET "+p.pattern, c.serve(p, false))
-		mux.Handle("GET "+apiPath+p.api, c.serve(p, true))
+		mux.Handle("GET "+apiPath+p.api(), c.serve(p, true))
 	}
 	for _, a := range actions() {
 		mux.Handle("POST "+a.pattern, c.act(a, false))
@@ -48,7 +48,7 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	text, err := assets.ReadFile("assets/" + name)
 	if name == "chart.css" {
-		text, err = []byte(chart.Style), nil
+		text, err = []byte(chart.PageStyle), nil
 	}
 	if err != nil {
 		c.fail(w, r, &problem{http.StatusNotFound, "No such file", "The console has no file of this name."})
@@ -70,11 +70,11 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		if r.TLS != nil && !loopback(host) { // for localhost it would forbid plain HTTP to all other servers of this machine
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if !loopback(host) && !c.hosts[host] && !c.certificate.names(host) {
+		if !loopback(host) && !c.hosts[host] && !c.certificate.Names(host) {
 			http.Error(w, "421: this server is not known by that name; use localhost, or add the name: takt console --host NAME", http.StatusMisdirectedRequest)
 			return
 		}
-		if _, proxied := c.access.origin(r); len(c.access.proxies) > 0 && r.TLS == nil && !proxied {
+		if _, proxied := c.access.Origin(r); len(c.access.Proxies) > 0 && r.TLS == nil && !proxied {
 			http.Error(w, "403: only the proxies of --trusted-proxy may use this address without TLS; open the console at the address of the proxy", http.StatusForbidden)
 			return
 		}

@@ -5,30 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/taktworks/takt/internal/filewatch"
 	"github.com/taktworks/takt/internal/users"
 	"github.com/taktworks/takt/jobstore"
 )
-
-// access is who may use the console, and who does.
-type access struct {
-	users   *users.Directory // nil: all who reach this machine, as operators
-	proxies []netip.Prefix
-	header  string // in which they name the user
-	now     func() time.Time
-
-	sessions users.Sessions
-	limits   users.Limiter
-	judge    users.Judge
-}
 
 // OptionError is an option that a console does not take, by the name of its flag: listen, tls-cert, tls-key, users or trusted-proxy. In Rule flags begin with --.
 type OptionError struct{ Option, Value, Rule string }
@@ -40,10 +25,8 @@ func (e *OptionError) Error() string {
 // openAccess checks who may reach the console that listens on a host.
 func (c *Console) openAccess(host, port string) error {
 	o := &c.o
-	c.access = access{proxies: o.TrustedProxies, header: o.ProxyUserHeader, now: o.now, judge: make(users.Judge, 2)}
-	if o.now == nil {
-		c.access.now = time.Now
-	}
+	c.access = users.NewAccess(o.now)
+	c.access.Proxies, c.access.Header = o.TrustedProxies, o.ProxyUserHeader
 	if (o.TLSCert == "") != (o.TLSKey == "") {
 		return &OptionError{"tls-key", o.TLSKey, "must be given with --tls-cert, and that with it: PEM files of the certificate and its key"}
 	}
@@ -57,40 +40,17 @@ func (c *Console) openAccess(host, port string) error {
 	}
 	if o.Users != "" {
 		var err error
-		if c.access.users, err = users.Open(o.Users, o.Log, c.access.now()); err != nil {
+		if c.access.Directory, err = users.Open(o.Users, o.Log, c.access.Now()); err != nil {
 			return &OptionError{"users", o.Users, err.Error()}
 		}
 	}
 	if o.TLSCert != "" {
 		var err error
-		if c.certificate, err = openCertificate(o.TLSCert, o.TLSKey, o.Log); err != nil {
+		if c.certificate, err = filewatch.OpenCertificate(o.TLSCert, o.TLSKey, o.Log); err != nil {
 			return &OptionError{"tls-cert", o.TLSCert, err.Error() + "; --tls-cert and --tls-key must name PEM files of a certificate and its key"}
 		}
 	}
 	return nil
-}
-
-// origin is where a request comes from: the address of the visitor, and whether a trusted proxy sent it.
-func (a *access) origin(r *http.Request) (address string, proxied bool) {
-	trusted := func(text string) bool {
-		ip, err := netip.ParseAddr(text)
-		return err == nil && slices.ContainsFunc(a.proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
-	}
-	address, _, _ = net.SplitHostPort(r.RemoteAddr)
-	if !trusted(address) {
-		return address, false
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, hop := range slices.Backward(hops) { // the last that no trusted proxy wrote is what one of them saw
-		if ip, err := netip.ParseAddr(strings.TrimSpace(hop)); err == nil {
-			if address = ip.String(); !trusted(address) {
-				break
-			}
-		} else {
-			break
-		}
-	}
-	return address, true
 }
 
 // errLogIn says that the visitor is not known yet.
@@ -98,41 +58,16 @@ var errLogIn = &problem{http.StatusUnauthorized, "Log in", "This console knows i
 
 // visitor says who asks. Without users everyone who reaches a console of this machine is an operator.
 func (c *Console) visitor(r *http.Request) (Visitor, error) {
-	a := &c.access
-	address, proxied := a.origin(r)
-	if a.users == nil {
-		return Visitor{Role: Operator, Address: address}, nil
+	who, err := c.access.Visitor(r)
+	switch err {
+	case users.ErrLogIn:
+		return who, errLogIn
+	case users.ErrNamedTwice:
+		return who, &problem{http.StatusBadRequest, "Refused", "The proxy sent " + c.access.Header + " more than once: it must replace what a browser sends."}
+	case users.ErrNoUser:
+		return who, &problem{http.StatusForbidden, "Not a user", "The proxy knows you, and the file of users does not. An administrator adds you: takt console user add."}
 	}
-	now := a.now()
-	if names := r.Header.Values(a.header); proxied && len(names) > 0 {
-		u, ok := a.users.User(names[0], now)
-		switch {
-		case len(names) > 1:
-			return Visitor{}, &problem{http.StatusBadRequest, "Refused", "The proxy sent " + a.header + " more than once: it must replace what a browser sends."}
-		case !ok:
-			return Visitor{}, &problem{http.StatusForbidden, "Not a user", "The proxy knows you, and the file of users does not. An administrator adds you: takt console user add."}
-		}
-		return Visitor{Name: u.Name, Role: roleOf(u.Role), Address: address}, nil
-	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		if u, ok := a.users.Token(token, now); ok {
-			return Visitor{Name: "token:" + u.Name, Role: roleOf(u.Role), Address: address}, nil
-		}
-		return Visitor{}, errLogIn
-	}
-	cookie, err := r.Cookie(cookieName(r, proxied))
-	if err != nil {
-		return Visitor{}, errLogIn
-	}
-	u, ok := a.sessions.Find(cookie.Value, now, r.Header.Get("Sec-Fetch-Dest") != "empty") // what a script asks for is no sign of a person
-	if !ok {
-		return Visitor{}, errLogIn
-	}
-	if is, ok := a.users.User(u.Name, now); !ok || is != u {
-		a.sessions.End(cookie.Value)
-		return Visitor{}, errLogIn
-	}
-	return Visitor{u.Name, roleOf(u.Role), address, true}, nil
+	return who, err
 }
 
 // known lets through who may use the console.
@@ -156,47 +91,13 @@ func (c *Console) known(next http.Handler) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
-		ctx := context.WithValue(r.Context(), visitorKey{}, who)
-		if r.URL.Path == "/events" && c.access.users != nil {
-			var end context.CancelFunc
-			ctx, end = context.WithCancel(ctx)
+		r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, who))
+		if r.URL.Path == "/events" {
+			ctx, end := c.access.While(r, who)
 			defer end()
-			go c.until(ctx, end, r, who)
+			r = r.WithContext(ctx)
 		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// until ends a stream of events with the session, token or user that asked for it.
-func (c *Console) until(ctx context.Context, end context.CancelFunc, r *http.Request, who Visitor) {
-	r = r.Clone(ctx)
-	r.Header.Set("Sec-Fetch-Dest", "empty") // a stream is no sign of a person
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-			if now, err := c.visitor(r); err != nil || now != who {
-				end()
-				return
-			}
-		}
-	}
-}
-
-// cookieName is that of the session. Over TLS no other server of the same name can set it.
-func cookieName(r *http.Request, proxied bool) string {
-	if r.TLS != nil || proxied {
-		return "__Host-takt"
-	}
-	return "takt"
-}
-
-func setCookie(w http.ResponseWriter, r *http.Request, proxied bool, value string, age time.Duration) {
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r, proxied), Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: r.TLS != nil || proxied, SameSite: http.SameSiteStrictMode,
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -228,73 +129,48 @@ func (c *Console) askLogin(w http.ResponseWriter, r *http.Request) {
 
 // login begins a session. Its answer, and how long it takes, do not tell a wrong password from a name that there is not.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	a := &c.access
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		c.fail(w, r, &problem{http.StatusBadRequest, "The form cannot be read", err.Error()})
 		return
 	}
-	if a.users == nil {
+	if c.access.Directory == nil {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
-	}
-	name, now := r.PostForm.Get("name"), a.now()
-	address, proxied := a.origin(r)
-	give, wait := a.limits.Take(now, "from "+network(address), "name "+users.Hash(name))
-	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		c.fail(w, r, &problem{http.StatusTooManyRequests, "Too many attempts", fmt.Sprintf("Too many log-ins failed from this address or for this name: try again in %d s.", int(math.Ceil(wait.Seconds())))})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	u, exists := a.users.User(name, now)
-	right, err := a.judge.Password(ctx, u, r.PostForm.Get("password"))
-	if err != nil {
-		give()
-		c.fail(w, r, &problem{http.StatusServiceUnavailable, "Too many log-ins at once", "The console judges passwords two at a time and could not yet: try again."})
-		return
-	}
+	name := r.PostForm.Get("name")
+	u, err := c.access.LogIn(ctx, w, r, name, r.PostForm.Get("password"))
+	address, _ := c.access.Origin(r)
 	entry := jobstore.AuditEntry{User: u.Name, Role: u.Role, Address: address, Action: "log-in", Outcome: "logged in"}
-	if !right {
-		entry.Outcome = "refused: wrong password"
-		if !exists {
-			entry.User, entry.Outcome = "", "refused: no such user" // the name is not kept: it may be a password
+	switch e := err.(type) {
+	case nil:
+		c.audit(ctx, entry)
+		http.Redirect(w, r, localPath(r.PostForm.Get("back")), http.StatusSeeOther)
+	case *users.WaitError:
+		seconds := int(math.Ceil(e.Wait.Seconds()))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		c.fail(w, r, &problem{http.StatusTooManyRequests, "Too many attempts", fmt.Sprintf("Too many log-ins failed from this address or for this name: try again in %d s.", seconds)})
+	case *users.WrongError:
+		entry.User, entry.Role, entry.Outcome = e.User.Name, e.User.Role, "refused: wrong password"
+		if e.User.Name == "" {
+			entry.Outcome = "refused: no such user" // the name is not kept: it may be a password
 		}
-		if _, wait := a.limits.Take(now, "record"); wait == 0 {
+		if e.Record {
 			c.audit(ctx, entry)
 		}
 		c.loginPage(w, r, http.StatusForbidden, name, true)
-		return
+	default:
+		c.fail(w, r, &problem{http.StatusServiceUnavailable, "Too many log-ins at once", "The console judges passwords two at a time and could not yet: try again."})
 	}
-	give()
-	if old, err := r.Cookie(cookieName(r, proxied)); err == nil {
-		a.sessions.End(old.Value)
-	}
-	setCookie(w, r, proxied, a.sessions.Begin(u, now), users.SessionLasts)
-	c.audit(ctx, entry)
-	http.Redirect(w, r, localPath(r.PostForm.Get("back")), http.StatusSeeOther)
 }
 
 // logout ends the session of the browser.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	_, proxied := c.access.origin(r)
-	if cookie, err := r.Cookie(cookieName(r, proxied)); err == nil {
-		if who, err := c.visitor(r); err == nil {
-			c.audit(r.Context(), jobstore.AuditEntry{User: who.Name, Role: who.Role.String(), Address: who.Address, Action: "log-out", Outcome: "logged out"})
-		}
-		c.access.sessions.End(cookie.Value)
-		setCookie(w, r, proxied, "", -time.Second)
+	if who, err := c.visitor(r); err == nil && who.Session {
+		c.audit(r.Context(), jobstore.AuditEntry{User: who.Name, Role: who.Role.String(), Address: who.Address, Action: "log-out", Outcome: "logged out"})
 	}
+	c.access.LogOut(w, r)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
-}
-
-// network is what one person has of addresses: an IPv4 address, or 64 bits of IPv6.
-func network(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil || ip.Unmap().Is4() {
-		return address
-	}
-	p, _ := ip.WithZone("").Prefix(64) // 64 bits there are
-	return p.String()
 }

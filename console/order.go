@@ -29,7 +29,7 @@ type OneOrder struct {
 	Run      *jobhistory.State  `json:"run,omitempty"`
 	History  []jobhistory.Line  `json:"history"`
 	Methods  []Method           `json:"methods"`
-	Topics   []Topic            `json:"retained_topics"`
+	Topics   []publisher.Topic  `json:"retained_topics"`
 
 	NoChart        string        `json:"-"` // why there is none
 	Machine        template.HTML `json:"-"`
@@ -41,45 +41,11 @@ type OneOrder struct {
 	BarsLeftBefore int `json:"-"` // bars that the Gantt chart leaves out
 }
 
-// Topic is a retained topic of a job order.
-type Topic struct {
-	Topic string `json:"topic"`
-	State string `json:"state"` // published, due, refused or none
-}
-
-// topics says what the broker has of an order.
-func (c *Console) topics(ctx context.Context, o *OneOrder, store *jobstore.Store) error {
-	id := isa95.JobOrderID(o.JobOrder.JobOrderID)
-	scopes, err := store.Retained(ctx, jobstore.RetainedQuery{Scope: o.Scope, JobOrderIDs: []isa95.JobOrderID{id}})
-	if err != nil {
-		return err
-	}
-	j := scopes[0].Jobs[0]
-	state := func(want, done string) string {
-		switch {
-		case want == done && want == "" || j.Want.Gone && done == "":
-			return "none"
-		case want != "" && done != "" && !j.Want.Gone:
-			return "published"
-		}
-		return "due"
-	}
-	order := state(j.Want.Order, j.Done.Order)
-	if j.Done.Refused {
-		order = "refused"
-	}
-	o.Topics = []Topic{{publisher.OrderTopic(c.o.TopicPrefix, o.Scope, id), order}, {publisher.ResultTopic(c.o.TopicPrefix, o.Scope, id), state(j.Want.Result, j.Done.Result)}}
-	return nil
-}
-
 // Past is one commit of the history, in words.
 type Past struct {
-	Time   time.Time
-	Method string // "" = none
-	Text   string
-	Source string
-	Event  string
-	Facts  []string
+	jobhistory.Line
+	Text string
+	Said []string // its facts, the first of them
 }
 
 // Bounds of what the page of one order shows; JSON has all.
@@ -116,11 +82,11 @@ func (c *Console) order(ctx context.Context, r *http.Request) (shown, error) {
 			return nil, away(err)
 		}
 	}
-	if err := c.topics(ctx, o, store); err != nil {
+	if o.Topics, err = publisher.Standing(ctx, store, c.o.TopicPrefix, o.Scope, id); err != nil {
 		return nil, away(err)
 	}
 	o.Events = "/events?" + url.Values{"order": {string(id)}, "after": {status + "." + last}}.Encode()
-	o.Machine = machine(o.state)
+	o.Machine = drawn(chart.MachineFragment(o.state))
 	o.Methods = methods(id, o.state)
 	return o, nil
 }
@@ -158,17 +124,18 @@ func (c *Console) past(ctx context.Context, o *OneOrder, h *jobhistory.History) 
 		if err != nil {
 			return err
 		}
-		o.History = append(o.History, jobhistory.LineOf(e, r))
+		line := jobhistory.LineOf(e, r)
+		o.History = append(o.History, line)
 		if len(h.Entries)-i > pastShown {
 			o.Older++
 			continue
 		}
-		p := Past{Time: e.Time.UTC(), Method: string(e.Method), Text: jobhistory.Cause(e), Source: e.Source, Event: e.CausationID}
+		p := Past{Line: line, Text: jobhistory.Cause(e)}
 		for n := range e.Facts[:min(len(e.Facts), factsShown)] {
-			p.Facts = append(p.Facts, e.Facts[n].Text(r))
+			p.Said = append(p.Said, e.Facts[n].Text(r))
 		}
-		if more := len(e.Facts) - factsShown; more > 0 {
-			p.Facts = append(p.Facts, "and more, which the JSON of this page has")
+		if len(e.Facts) > factsShown {
+			p.Said = append(p.Said, "and more, which the JSON of this page has")
 		}
 		o.Past = append(o.Past, p)
 	}
@@ -192,13 +159,13 @@ func (c *Console) draw(ctx context.Context, o *OneOrder, h *jobhistory.History, 
 	}
 	now := store.Now()
 	o.Run = d.State(h.Last(), now)
-	o.Chart = template.HTML(d.Chart.Fragment(d.Options(o.Run))) // package chart escapes all texts
+	o.Chart = drawn(d.Chart.Fragment(d.Options(o.Run)))
 	bars := jobhistory.Bars(h.Entries, now)
 	if o.BarsLeftBefore = max(0, len(bars)-barsShown); o.BarsLeftBefore > 0 {
 		bars = bars[o.BarsLeftBefore:]
 	}
 	if len(bars) > 0 {
-		o.Gantt = template.HTML(chart.GanttFragment(bars, ""))
+		o.Gantt = drawn(chart.GanttFragment(bars, ""))
 	}
 	return nil
 }
@@ -219,9 +186,7 @@ func values(all []isa95.Parameter) []Value {
 			if json.Unmarshal(p.Value, &text) != nil {
 				text = string(p.Value)
 			}
-			if row.Text = text; len(text) > valueShown {
-				row.Text = shorten(text, valueShown) + " (cut: the JSON of this page has all of it)"
-			}
+			row.Text = whole(text)
 			if p.EngineeringUnits != nil {
 				row.Unit = p.EngineeringUnits.DisplayName.Text
 			}

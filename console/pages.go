@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/internal/users"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 )
@@ -21,10 +22,19 @@ import (
 // page is one address: what it shows, read by data, in HTML by the template of its name and in JSON as it is.
 type page struct {
 	pattern string // of ServeMux
-	api     string // the same below /api/v1
 	name    string // of the template
 	role    Role   // that it takes to look at it; 0 = Viewer
 	data    func(c *Console, ctx context.Context, r *http.Request) (shown, error)
+	shows   shown  // of the type that data returns
+	query   string // names of its parameters, each after a space
+}
+
+// api is the address of the page in JSON, below apiPath.
+func (p page) api() string {
+	if p.pattern == "/{$}" {
+		return "/overview"
+	}
+	return p.pattern
 }
 
 // apiPath is before the addresses of the pages in JSON.
@@ -36,11 +46,11 @@ func pages() []page {
 }
 
 var orderPages = []page{
-	{"/{$}", "/overview", "overview", 0, (*Console).overview},
-	{"/orders", "/orders", "orders", 0, (*Console).orders},
-	{"/runs", "/runs", "runs", 0, (*Console).runs},
-	{"/orders/{id}", "/orders/{id}", "order", 0, (*Console).order},
-	{"/orders/{id}/{method}", "/orders/{id}/{method}", "method", Operator, (*Console).method},
+	{"/{$}", "overview", 0, (*Console).overview, &Overview{}, ""},
+	{"/orders", "orders", 0, (*Console).orders, &Orders{}, "scope state id waits sort page"},
+	{"/runs", "runs", 0, (*Console).runs, &Runs{}, "scope"},
+	{"/orders/{id}", "order", 0, (*Console).order, &OneOrder{}, ""},
+	{"/orders/{id}/{method}", "method", Operator, (*Console).method, &MethodPage{}, ""},
 }
 
 // shown is what a page shows.
@@ -65,7 +75,7 @@ type Frame struct {
 
 // May tells whether the visitor has a role, by its name, or one above it.
 func (f *Frame) May(role string) bool {
-	return f.Visitor.Role >= roleOf(role)
+	return f.Visitor.Role >= users.RoleOf(role)
 }
 
 func (f *Frame) frame() *Frame { return f }
@@ -76,7 +86,7 @@ type Entry struct{ Name, Href string }
 // Entries are the pages that are not reached from another one.
 func (f *Frame) Entries() []Entry {
 	all := []Entry{{"Overview", "/"}, {"Orders", "/orders"}, {"Runs", "/runs"}, {"Stations", "/stations"}, {"Recipes", "/recipes"}, {"Tasks", "/tasks"}, {"Boards", "/boards"}, {"Workflows", "/workflows"}, {"System", "/system"}}
-	if f.Visitor.Role == Admin || f.Visitor.alone() {
+	if f.Visitor.Role == Admin || f.Visitor.Alone() {
 		all = append(all, Entry{"Audit", "/audit"})
 	}
 	return all
@@ -173,7 +183,7 @@ func (c *Console) serve(p page, api bool) http.Handler {
 
 // read is what a page shows to its visitor.
 func (c *Console) read(ctx context.Context, p page, r *http.Request) (shown, error) {
-	if who := visitorOf(ctx); who.Role < max(p.role, Viewer) && !(p.name == "audit" && who.alone()) {
+	if who := visitorOf(ctx); who.Role < max(p.role, Viewer) && !(p.name == "audit" && who.Alone()) {
 		return nil, &problem{http.StatusForbidden, "Not allowed", fmt.Sprintf("This page takes the role %s; yours is %s.", max(p.role, Viewer), who.Role)}
 	}
 	return p.data(c, ctx, r)
@@ -192,6 +202,11 @@ func writeJSON(w http.ResponseWriter, status int, data any) {
 	_ = json.NewEncoder(w).Encode(data) // the client has gone
 }
 
+// Failure is a problem for programs.
+type Failure struct {
+	Error string `json:"error"`
+}
+
 // fail answers with a problem, in the form that was asked for.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, ok := errors.AsType[*problem](err)
@@ -200,7 +215,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p = &problem{http.StatusInternalServerError, "This page cannot be shown", telemetry.Hide(err.Error()) + "; takt check lists what cannot be read"}
 	}
 	if strings.HasPrefix(r.URL.Path, apiPath) {
-		writeJSON(w, p.status, map[string]string{"error": p.Text})
+		writeJSON(w, p.status, Failure{p.Text})
 		return
 	}
 	f := c.newFrame(p.Title, "")
@@ -414,27 +429,12 @@ func scopesOf(orders []Order) []string {
 	return slices.Sorted(maps.Keys(scopes))
 }
 
-// Link is the address of the list with another filter: pairs of names and values.
-func (o *Orders) Link(change ...any) string {
-	q := url.Values{}
-	set := func(name, value string) {
-		q.Del(name)
-		if value != "" && value != "0" {
-			q.Set(name, value)
-		}
-	}
-	set("scope", o.Filter.Scope)
-	set("state", o.Filter.State)
-	set("id", o.Filter.ID)
-	set("waits", o.Filter.Waits)
-	set("sort", o.Filter.Sort)
-	for i := 0; i+1 < len(change); i += 2 {
-		set(fmt.Sprint(change[i]), fmt.Sprint(change[i+1]))
-	}
-	if len(q) == 0 {
-		return "/orders"
-	}
-	return "/orders?" + q.Encode()
+// Link is the address of the list with another filter: a name and a value.
+func (o *Orders) Link(name string, value any) string {
+	f := o.Filter
+	q := url.Values{"scope": {f.Scope}, "state": {f.State}, "id": {f.ID}, "waits": {f.Waits}, "sort": {f.Sort}}
+	q.Set(name, fmt.Sprint(value))
+	return "/orders" + query(q)
 }
 
 // Filtered tells whether the filter leaves orders out.

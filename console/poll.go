@@ -8,34 +8,16 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/taktworks/takt/internal/lifecycle"
 )
 
-// polls look at the pages that browsers follow and that nothing announces, each once a second however many browsers show it.
-type polls struct {
-	pages http.Handler // answers with what tells two contents of a page apart
-
-	mu   sync.Mutex
-	of   map[string]*poll
-	wait sync.WaitGroup
-}
-
-type poll struct {
-	stop    context.CancelFunc
-	readers int // guarded by polls
-
-	mu      sync.Mutex
-	content string // "" = not known yet
-	moved   chan struct{}
-}
-
 // pollEvery is how long after one look the next one begins.
 const pollEvery = time.Second
 
-func (p *polls) start(c *Console) {
+// pollable are the pages that browsers follow and that nothing announces, as a server that answers with what tells two contents of a page apart.
+func (c *Console) pollable() http.Handler {
 	mux := http.NewServeMux()
 	for _, page := range pages() {
 		mux.HandleFunc("GET "+page.pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +31,7 @@ func (p *polls) start(c *Console) {
 			_, _ = w.Write([]byte(digest(data)))
 		})
 	}
-	p.pages, p.of = mux, make(map[string]*poll)
+	return mux
 }
 
 // digest tells two contents of a page apart.
@@ -69,50 +51,20 @@ type recorder struct{ bytes.Buffer }
 func (*recorder) Header() http.Header { return make(http.Header) }
 func (*recorder) WriteHeader(int)     {}
 
-// join follows a page, by its path and query, as the visitor of ctx.
-func (p *polls) join(ctx context.Context, page string) (*poll, func()) {
-	key := visitorOf(ctx).Role.String() + " " + page
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one := p.of[key]
-	if one == nil {
-		one = &poll{moved: make(chan struct{})}
-		ctx, one.stop = context.WithCancel(context.WithoutCancel(ctx))
-		p.of[key] = one
-		p.wait.Go(func() { one.run(ctx, p.pages, page) })
-	}
-	one.readers++
-	return one, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if one.readers--; one.readers == 0 {
-			one.stop()
-			delete(p.of, key)
+// poll follows a page, by its path and query: its content is what the page answers as one of pollable.
+func (c *Console) poll(page string) func(context.Context, *follow) {
+	return func(ctx context.Context, f *follow) {
+		u, err := url.ParseRequestURI(page)
+		if err != nil {
+			return // the browser asked for no page of this console
 		}
-	}
-}
-
-func (p *poll) now() (content string, moved <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.content, p.moved
-}
-
-func (p *poll) run(ctx context.Context, pages http.Handler, page string) {
-	u, err := url.ParseRequestURI(page)
-	if err != nil {
-		return // the browser asked for no page of this console
-	}
-	for ctx.Err() == nil {
-		answer := &recorder{}
-		pages.ServeHTTP(answer, (&http.Request{Method: http.MethodGet, URL: u, Host: "localhost", Header: make(http.Header)}).WithContext(ctx))
-		p.mu.Lock()
-		if content := answer.String(); content != p.content && ctx.Err() == nil {
-			p.content = content
-			close(p.moved)
-			p.moved = make(chan struct{})
+		for ctx.Err() == nil {
+			answer := &recorder{}
+			c.polled.ServeHTTP(answer, (&http.Request{Method: http.MethodGet, URL: u, Host: "localhost", Header: make(http.Header)}).WithContext(ctx))
+			if ctx.Err() == nil {
+				f.set(answer.String())
+			}
+			lifecycle.Sleep(ctx, pollEvery)
 		}
-		p.mu.Unlock()
-		lifecycle.Sleep(ctx, pollEvery)
 	}
 }

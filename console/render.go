@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/isa95"
 )
 
@@ -32,7 +33,7 @@ func parseTemplates() map[string]*template.Template {
 			continue
 		}
 		t := template.New(name).Funcs(template.FuncMap{
-			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "auditText": auditText, "list": func(all ...any) []any { return all },
+			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "auditText": auditText, "drawn": drawn, "list": func(all ...any) []any { return all },
 			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
 			"first": first, "more": more, "short": func(sha string) string { return fmt.Sprintf("%.12s", sha) },
 			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
@@ -79,17 +80,11 @@ func ago(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	switch d := max(now.Sub(at), 0); {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
-	}
+	return chart.Took(now.Sub(at))
 }
+
+// drawn is a picture of package chart, which escapes all texts.
+func drawn(svg []byte) template.HTML { return template.HTML(svg) }
 
 // tone is the class of the color of a state.
 func tone(state string) string {

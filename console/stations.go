@@ -14,10 +14,10 @@ import (
 )
 
 var stationPages = []page{
-	{"/stations", "/stations", "stations", 0, (*Console).stationList},
-	{"/stations/{scope}", "/stations/{scope}", "station", 0, (*Console).oneStation},
-	{"/recipes", "/recipes", "recipes", 0, (*Console).recipeList},
-	{"/recipes/{workmaster}", "/recipes/{workmaster}", "recipe", 0, (*Console).oneRecipe},
+	{"/stations", "stations", 0, (*Console).stationList, &Stations{}, "id page"},
+	{"/stations/{scope}", "station", 0, (*Console).oneStation, &OneStation{}, ""},
+	{"/recipes", "recipes", 0, (*Console).recipeList, &Recipes{}, "id page"},
+	{"/recipes/{workmaster}", "recipe", 0, (*Console).oneRecipe, &OneRecipe{}, "sha with"},
 }
 
 // Names is a page of a list that is found by a part of a name.

@@ -25,9 +25,9 @@ type Setting struct {
 }
 
 var systemPages = []page{
-	{"/system", "/system", "system", 0, (*Console).system},
-	{"/system/dead", "/system/dead", "letters", Operator, (*Console).dead}, // commands to equipment have what their answers must carry
-	{"/search", "/search", "search", 0, (*Console).search},
+	{"/system", "system", 0, (*Console).system, &System{}, ""},
+	{"/system/dead", "letters", Operator, (*Console).dead, &Dead{}, "stream id before"}, // commands to equipment have what their answers must carry
+	{"/search", "search", 0, (*Console).search, &Search{}, "q"},
 }
 
 var systemActions = []action{

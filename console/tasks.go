@@ -18,15 +18,15 @@ import (
 )
 
 var taskPages = []page{
-	{"/tasks", "/tasks", "tasks", 0, onTasks((*Console).tasksPage)},
-	{"/tasks/list", "/tasks/list", "tasklist", 0, onTasks((*Console).taskList)},
-	{"/tasks/one", "/tasks/one", "task", 0, onTasks((*Console).taskOne)},
-	{"/tasks/dead", "/tasks/dead", "dead", 0, onTasks((*Console).deadList)},
-	{"/tasks/dead/all/requeue", "/tasks/dead/all/requeue", "ask", Admin, onTasks((*Console).askDead)},
-	{"/tasks/dead/all/delete", "/tasks/dead/all/delete", "ask", Admin, onTasks((*Console).askDead)},
-	{"/tasks/group", "/tasks/group", "group", 0, onTasks((*Console).taskGroup)},
-	{"/tasks/schedules", "/tasks/schedules", "taskschedules", 0, onTasks((*Console).schedules)},
-	{"/tasks/locks", "/tasks/locks", "locks", 0, onTasks((*Console).locks)},
+	{"/tasks", "tasks", 0, onTasks((*Console).tasksPage), &Tasks{}, "page"},
+	{"/tasks/list", "tasklist", 0, onTasks((*Console).taskList), &TaskList{}, "state queue type after"},
+	{"/tasks/one", "task", 0, onTasks((*Console).taskOne), &OneTask{}, "ref"},
+	{"/tasks/dead", "dead", 0, onTasks((*Console).deadList), &TaskList{}, "type reason queue after"},
+	{"/tasks/dead/all/requeue", "ask", Admin, onTasks((*Console).askDead), &AskPage{}, ""},
+	{"/tasks/dead/all/delete", "ask", Admin, onTasks((*Console).askDead), &AskPage{}, ""},
+	{"/tasks/group", "group", 0, onTasks((*Console).taskGroup), &Group{}, "id"},
+	{"/tasks/schedules", "taskschedules", 0, onTasks((*Console).schedules), &TaskSchedules{}, ""},
+	{"/tasks/locks", "locks", 0, onTasks((*Console).locks), &Locks{}, "match after"},
 }
 
 var taskActions = []action{

@@ -20,9 +20,9 @@ import (
 )
 
 var workflowPages = []page{
-	{"/workflows", "/workflows", "workflows", 0, (*Console).workflowList},
-	{"/workflows/schedules", "/workflows/schedules", "schedules", 0, (*Console).workflowSchedules},
-	{"/workflows/{id}", "/workflows/{id}", "workflow", 0, (*Console).workflow},
+	{"/workflows", "workflows", 0, (*Console).workflowList, &Workflows{}, "id name state queue attribute after"},
+	{"/workflows/schedules", "schedules", 0, (*Console).workflowSchedules, &Schedules{}, ""},
+	{"/workflows/{id}", "workflow", 0, (*Console).workflow, &OneWorkflow{}, "execution"},
 }
 
 var workflowActions = []action{

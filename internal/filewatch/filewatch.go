@@ -1,4 +1,4 @@
-// Package filewatch reads files anew when they have changed.
+// Package filewatch reads files anew when they have changed, and keeps certificates as their files are.
 package filewatch
 
 import (

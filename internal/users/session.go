@@ -7,7 +7,7 @@ import (
 
 // How long a session lasts, and without a page that a person asked for; and how many one user may have, the oldest of which ends.
 const (
-	SessionLasts = 12 * time.Hour
+	sessionLasts = 12 * time.Hour
 	sessionIdle  = time.Hour
 	sessionsEach = 20
 )
@@ -19,7 +19,7 @@ type session struct {
 }
 
 func (s *session) over(now time.Time) bool {
-	return now.Sub(s.begun) >= SessionLasts || now.Sub(s.used) >= sessionIdle
+	return now.Sub(s.begun) >= sessionLasts || now.Sub(s.used) >= sessionIdle
 }
 
 // Sessions are in memory alone, by the hash of their cookie. The zero value is ready.

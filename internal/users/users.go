@@ -1,4 +1,4 @@
-// Package users is the file of users and tokens of the web console: a line for each, with a role and the hash of a password or token.
+// Package users is who may use the web console: sessions, and the file of users and tokens with a line for each, with a role and the hash of a password or token.
 //
 //	user anna operator $2a$12$...
 //	token dashboard viewer 6bbc8c... 2027-01-31T00:00:00Z

@@ -1,16 +1,9 @@
-package console
+package chart
 
-import (
-	"fmt"
-	"html"
-	"html/template"
-	"strings"
+import "github.com/taktworks/takt/isa95"
 
-	"github.com/taktworks/takt/isa95"
-)
-
-// node is a top state in the picture of the state machine.
-type node struct {
+// place is where a top state stands in the picture of the state machine.
+type place struct {
 	state string
 	x, y  int
 }
@@ -20,12 +13,12 @@ type edge struct {
 	from, to string // "" = InitialState
 	methods  string
 	line     string // of an SVG path
-	x, y     int
+	x, y     int    // the middle of the names, and their base
 }
 
-const nodeWidth, nodeHeight = 144, 44
+const placeWidth, placeHeight = 144, 44
 
-var nodes = []node{
+var places = []place{
 	{isa95.NotAllowedToStart, 20, 130}, {isa95.AllowedToStart, 256, 130}, {isa95.Running, 492, 130}, {isa95.Ended, 728, 130}, {isa95.EndState, 930, 130},
 	{isa95.Interrupted, 492, 20}, {isa95.Aborted, 492, 232},
 }
@@ -51,32 +44,30 @@ var edges = []edge{
 	{isa95.AllowedToStart, isa95.EndState, "Cancel", "M300 174V300", 330, 293},
 }
 
-// machine draws the state machine of job orders with the state that one is in.
-func machine(now isa95.State) template.HTML {
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="machine" viewBox="0 0 1094 316" width="1094" height="316" role="img"><title>State machine of job orders: this one is %s</title>`, html.EscapeString(now.String()))
-	b.WriteString(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0 0L8 4L0 8Z"/></marker></defs>`)
+// MachineFragment draws the state machine of job orders with the state that one is in, as an svg element for a page that has PageStyle.
+func MachineFragment(now isa95.State) []byte {
+	p := newPicture(1094, 316, "State machine of job orders: this one is "+now.String(), "")
+	p.WriteString(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0 0L8 4L0 8Z"/></marker></defs>` + "\n")
 	for _, e := range edges {
 		class := "way"
 		if e.from == now.Top {
-			class += " open"
+			class = "way open"
 		}
-		fmt.Fprintf(&b, `<g class="%s"><path d="%s" marker-end="url(#arrow)"/><text x="%d" y="%d">%s</text></g>`, class, e.line, e.x, e.y, e.methods)
+		p.printf(`<g class="%s"><path class="connect" d="%s" marker-end="url(#arrow)"/><text class="what" x="%d" y="%d" text-anchor="middle">%s</text></g>`+"\n", class, e.line, e.x, e.y, e.methods)
 	}
-	b.WriteString(`<circle class="begin" cx="92" cy="44" r="8"/>`)
-	for _, n := range nodes {
-		class, sub := "state", ""
+	p.WriteString(`<circle class="tip" cx="92" cy="44" r="8"/>` + "\n")
+	for _, n := range places {
+		state, sub := "", ""
 		if n.state == now.Top {
-			class, sub = "state now", now.Sub
+			state, sub = stateActive, now.Sub
 		}
-		y := n.y + nodeHeight/2 + 5
-		fmt.Fprintf(&b, `<g class="%s"><rect x="%d" y="%d" width="%d" height="%d" rx="8"/>`, class, n.x, n.y, nodeWidth, nodeHeight)
+		at := rect{n.x, n.y, placeWidth, placeHeight}
+		p.box(box{rect: at, state: state})
 		if sub != "" {
-			fmt.Fprintf(&b, `<text class="sub" x="%d" y="%d">%s</text>`, n.x+nodeWidth/2, n.y+37, html.EscapeString(sub))
-			y = n.y + 20
+			p.text(text{rect: rect{n.x, n.y + 22, placeWidth, 18}, s: sub, style: styleTime, align: atMiddle})
+			at.h = 28
 		}
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text></g>`, n.x+nodeWidth/2, y, n.state)
+		p.text(text{rect: at, s: n.state, style: styleStep, align: atMiddle})
 	}
-	b.WriteString(`</svg>`)
-	return template.HTML(b.String()) // texts of the machine alone
+	return p.close()
 }
