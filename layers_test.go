@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"lock"},
 	{"limit"},
 	{"mqtt", "jobstore", "task", "board", "workflow"},
-	{"jobcontrol", "sfc", "publisher", "mes", "station", "jobhistory", "sampling"},
+	{"jobcontrol", "sfc", "publisher", "mes", "station", "jobhistory", "workflowhistory", "sampling"},
 	{"processor", "simulation", "console"},
 	{"examples"},
 	{"cmd", "test"},

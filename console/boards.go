@@ -26,10 +26,10 @@ var boardPages = []page{
 }
 
 var boardActions = []action{
-	{"/boards/{name}/{id}/abandon", "board.abandon", Operator, askPosting("Give the claim back?", "Its owner loses the claim while it may be at work, and another one may claim the posting at once."), endClaim((*board.Board).Abandon, "The claim was ended: the posting can be claimed.")},
-	{"/boards/{name}/{id}/trash", "board.trash", Operator, askPosting("Put the posting aside?", "Its owner loses the claim while it may be at work, and nobody can claim the posting until it is restored."), endClaim((*board.Board).Trash, "The claim was ended: the posting is in the trash.")},
-	{"/boards/{name}/{id}/restore", "board.restore", Operator, nil, onRecord((*board.Board).Restore, "The posting is on the board again, and can be claimed.")},
-	{"/boards/{name}/{id}/purge", "board.purge", Admin, askPosting("Delete the posting for good?", "It is in no list after that, and cannot be restored."), onRecord((*board.Board).Purge, "The posting is deleted.")},
+	{"/boards/{name}/{id}/abandon", "board.abandon", Operator, askID("Give the claim back?", "Its owner loses the claim while it may be at work, and another one may claim the posting at once."), onBoard("The claim was ended: the posting can be claimed.", endClaim((*board.Board).Abandon))},
+	{"/boards/{name}/{id}/trash", "board.trash", Operator, askID("Put the posting aside?", "Its owner loses the claim while it may be at work, and nobody can claim the posting until it is restored."), onBoard("The claim was ended: the posting is in the trash.", endClaim((*board.Board).Trash))},
+	{"/boards/{name}/{id}/restore", "board.restore", Operator, nil, onBoard("The posting is on the board again, and can be claimed.", onRecord((*board.Board).Restore))},
+	{"/boards/{name}/{id}/purge", "board.purge", Admin, askID("Delete the posting for good?", "It is in no list after that, and cannot be restored."), onBoard("The posting is deleted.", onRecord((*board.Board).Purge))},
 }
 
 // below is the address of what has an id in a folder. Ids that no path can hold, or that are those of other pages, stand in the query: idOf.
@@ -55,16 +55,8 @@ func idOf(r *http.Request) string {
 // listing keeps what is on a board for all pages. Boards have no pages of their own, so each look reads all; it is kept for 20 times as long as that took, at most listingKept.
 type listing struct {
 	mu    sync.Mutex
-	last  *contents
+	last  *board.Contents
 	until time.Time
-}
-
-type contents struct {
-	read        time.Time
-	count       int
-	rows, trash []board.Row
-	malformed   int
-	entities    []board.Entity
 }
 
 const (
@@ -82,7 +74,7 @@ func (c *Console) openBoard(ctx context.Context, name string) (*board.Board, err
 }
 
 // contentsOf lists a board. It has no rows if there are more than listingMost.
-func (c *Console) contentsOf(ctx context.Context, name string) (*contents, error) {
+func (c *Console) contentsOf(ctx context.Context, name string) (*board.Contents, error) {
 	b, err := c.openBoard(ctx, name)
 	if err != nil {
 		return nil, err
@@ -95,16 +87,7 @@ func (c *Console) contentsOf(ctx context.Context, name string) (*contents, error
 	if began.Before(l.until) {
 		return l.last, nil
 	}
-	now := &contents{read: began.UTC()}
-	if now.count, err = b.Count(ctx); err == nil && now.count <= listingMost {
-		now.rows, err = b.List(ctx, board.ListOptions{OnMalformed: func(board.Malformed) { now.malformed++ }})
-	}
-	if err == nil {
-		now.trash, err = b.TrashList(ctx)
-	}
-	if err == nil {
-		now.entities, err = b.Entities(ctx, "")
-	}
+	now, err := b.Contents(ctx, listingMost)
 	if err != nil {
 		return nil, noBoard(err)
 	}
@@ -131,44 +114,21 @@ type Boards struct {
 
 // BoardCount is how much there is on a board.
 type BoardCount struct {
-	Name       string       `json:"name"`
-	URL        string       `json:"url"`
-	Problem    string       `json:"problem,omitempty"` // why the rest is missing
-	Records    int          `json:"records"`           // malformed ones among them
-	Unclaimed  int          `json:"unclaimed"`
-	Claimed    int          `json:"claimed"`
-	Trashed    int          `json:"trashed"`
-	Malformed  int          `json:"malformed"`
-	Conductors int          `json:"conductors"` // and others that are registered
-	Oldest     time.Time    `json:"oldest_unclaimed,omitzero"`
-	Priorities []OfPriority `json:"unclaimed_by_priority"`
-	Path       string       `json:"-"`
+	Name    string `json:"name"`
+	URL     string `json:"url"`
+	Problem string `json:"problem,omitempty"` // why the rest is missing
+	board.Stats
 }
 
-// OfPriority is how many postings of a priority are unclaimed.
-type OfPriority struct {
-	Priority string `json:"priority"`
-	Postings int    `json:"postings"`
-}
+// Path is its page.
+func (n BoardCount) Path() string { return boardPath(n.Name) }
 
-func countOf(o BoardOptions, all *contents) BoardCount {
-	n := BoardCount{Name: o.Name, URL: o.URL, Path: boardPath(o.Name), Records: all.count, Trashed: len(all.trash), Malformed: all.malformed, Conductors: len(all.entities)}
-	by := make(map[board.Priority]int)
-	for _, r := range all.rows {
-		if r.State == board.Claimed {
-			n.Claimed++
-			continue
-		}
-		n.Unclaimed++
-		by[r.Priority]++
-		if n.Oldest.IsZero() || r.CreatedOn.Before(n.Oldest) {
-			n.Oldest = r.CreatedOn
-		}
-	}
+// ByPriority are the priorities of unclaimed postings, the highest first.
+func (BoardCount) ByPriority() (all []string) {
 	for p := board.VeryHigh; p >= board.VeryLow; p-- {
-		n.Priorities = append(n.Priorities, OfPriority{p.String(), by[p]})
+		all = append(all, p.String())
 	}
-	return n
+	return all
 }
 
 func (c *Console) boardList(ctx context.Context, r *http.Request) (shown, error) {
@@ -179,12 +139,13 @@ func (c *Console) boardList(ctx context.Context, r *http.Request) (shown, error)
 	var all sync.WaitGroup
 	for i, of := range c.o.Boards {
 		all.Go(func() {
-			now, err := c.contentsOf(ctx, of.Name)
-			if err != nil {
-				o.Boards[i] = BoardCount{Name: of.Name, URL: of.URL, Path: boardPath(of.Name), Problem: telemetry.Hide(err.Error())}
-				return
+			n := BoardCount{Name: of.Name, URL: of.URL}
+			if now, err := c.contentsOf(ctx, of.Name); err != nil {
+				n.Problem = telemetry.Hide(err.Error())
+			} else {
+				n.Stats = now.Stats()
 			}
-			o.Boards[i] = countOf(of, now)
+			o.Boards[i] = n
 		})
 	}
 	all.Wait()
@@ -207,53 +168,23 @@ type Board struct {
 
 const entitiesShown = 50
 
-// Posting is one posting.
+// Posting is one posting. In lists it has the begin of its details in place of them.
 type Posting struct {
-	Ref      string         `json:"ref"`
-	UUID     string         `json:"uuid"`
-	Name     string         `json:"name"`
-	Priority board.Priority `json:"priority"`
-	State    string         `json:"state"`
-	Owner    string         `json:"owner,omitempty"`
-	Created  time.Time      `json:"created_on,omitzero"`
-	Path     string         `json:"-"`
-	Short    string         `json:"details_short,omitempty"` // the first bytes, in lists
+	board.View
+	State string `json:"state"` // unclaimed, claimed or trashed
+	Short string `json:"details_short,omitempty"`
+	Path  string `json:"-"`
 }
 
 func postingOf(name string, r *board.Row) Posting {
-	return Posting{Ref: r.Ref, UUID: r.UUID, Name: r.Name, Priority: r.Priority, State: strings.ToLower(r.State.String()), Owner: r.Owner, Created: r.CreatedOn, Path: below(boardPath(name), r.Ref)}
+	p := Posting{View: board.ViewOf(r), State: strings.ToLower(r.State.String()), Path: below(boardPath(name), r.Ref)}
+	p.ExpiresIn = nil // it changes while nothing happens
+	return p
 }
 
 // Tone is the class of the color of its state.
 func (p Posting) Tone() string {
-	return map[string]string{"claimed": "active", "trashed": "waits"}[p.State]
-}
-
-// Label is what a list calls it, and By its owner there.
-func (p Posting) Label() string { return brief(cmp.Or(p.Name, p.Ref, "without a name"), 80) }
-func (p Posting) By() string    { return brief(p.Owner, 80) }
-
-// detailsText is JSON of details, indented or on one line, or what Go says of those that JSON cannot say.
-func detailsText(details map[string]any, indent string) string {
-	if len(details) == 0 {
-		return ""
-	}
-	text, err := json.Marshal(details)
-	if err == nil && indent != "" {
-		text, err = json.MarshalIndent(details, "", indent)
-	}
-	if err != nil {
-		return fmt.Sprint(details)
-	}
-	return string(text)
-}
-
-// brief is a text for a cell of a table: on one line, cut to bytes.
-func brief(text string, bytes int) string {
-	if len(text) > bytes {
-		text = shorten(text, bytes) + "…"
-	}
-	return strings.Join(strings.Fields(text), " ")
+	return cmp.Or(map[string]string{"claimed": "active", "trashed": "waits"}[p.State], "calm")
 }
 
 func (c *Console) board(ctx context.Context, r *http.Request) (shown, error) {
@@ -271,12 +202,13 @@ func (c *Console) board(ctx context.Context, r *http.Request) (shown, error) {
 		return nil, err
 	}
 	o.polled(r)
-	o.Read, o.TooMany = all.read, all.count > listingMost
-	o.Count = countOf(c.o.Boards[slices.IndexFunc(c.o.Boards, func(b BoardOptions) bool { return b.Name == name })], all)
-	o.Entities = all.entities[:min(len(all.entities), entitiesShown)]
-	rows := all.rows
+	of := c.o.Boards[slices.IndexFunc(c.o.Boards, func(b BoardOptions) bool { return b.Name == name })]
+	o.Read, o.Count = all.Read, BoardCount{Name: of.Name, URL: of.URL, Stats: all.Stats()}
+	o.TooMany = all.Records > listingMost
+	o.Entities = all.Entities[:min(len(all.Entities), entitiesShown)]
+	rows := all.Rows
 	if o.State == "trashed" {
-		rows = all.trash
+		rows = all.Trash
 	}
 	var found []*board.Row
 	for i := range rows {
@@ -287,7 +219,11 @@ func (c *Console) board(ctx context.Context, r *http.Request) (shown, error) {
 	}
 	for _, r := range pageOf(&o.pager, found) {
 		p := postingOf(name, r)
-		p.Short = brief(detailsText(r.Details, ""), 64)
+		if len(r.Details) > 0 {
+			text, _ := json.Marshal(p.Details) // a view can
+			p.Short = clipped(string(text), 64)
+		}
+		p.Details, p.Extra = nil, nil
 		o.Postings = append(o.Postings, p)
 	}
 	return o, nil
@@ -324,7 +260,7 @@ func (p pager) After() int  { return p.Page + 1 }
 func (o *Board) Link(name string, value any) string {
 	q := url.Values{"state": {o.State}, "id": {o.ID}}
 	q.Set(name, fmt.Sprint(value))
-	return o.Count.Path + query(q)
+	return o.Count.Path() + query(q)
 }
 
 // query is what follows a path: the parameters that are not empty.
@@ -336,14 +272,9 @@ func query(q url.Values) string {
 // OnePosting is all that is known of one posting.
 type OnePosting struct {
 	*Frame
-	Board    string         `json:"board"`
-	Posting                 // the same as in the list
-	Modified time.Time      `json:"last_modified,omitzero"`
-	Expires  time.Time      `json:"claim_ends,omitzero"` // unless it is extended; zero = it does not end by itself, or there is none
-	Sequence int64          `json:"sequence"`
-	Book     *board.Book    `json:"book,omitempty"`
-	Details  any            `json:"details"`
-	Extra    map[string]any `json:"extra,omitempty"`
+	Board   string    `json:"board"`
+	Posting           // the same as in the list, and details
+	Expires time.Time `json:"claim_ends,omitzero"` // unless it is extended; zero = it does not end by itself, or there is none
 
 	BoardPath, Text string `json:"-"`
 }
@@ -356,17 +287,15 @@ func (c *Console) posting(ctx context.Context, r *http.Request) (shown, error) {
 	}
 	row, err := b.Find(ctx, id)
 	if bad, ok := errors.AsType[board.Malformed](err); ok {
-		return nil, &problem{http.StatusConflict, "No posting", fmt.Sprintf("The record %s is no posting: %v. takt board trash --malformed puts it aside.", brief(bad.Ref, 200), bad.Err)}
+		return nil, &problem{http.StatusConflict, "No posting", fmt.Sprintf("The record %s is no posting: %v. takt board trash --malformed puts it aside.", clipped(bad.Ref, 200), bad.Err)}
 	}
 	if err != nil {
 		return nil, noBoard(err)
 	}
-	o := &OnePosting{
-		Frame: c.newFrame(cmp.Or(row.Name, id), "Boards"), Board: name, Posting: postingOf(name, &row), Modified: row.LastModified, Sequence: row.Sequence, Book: row.Book, Extra: row.Extra,
-		BoardPath: boardPath(name), Text: cut(detailsText(row.Details, "  ")), Details: row.Details,
-	}
-	if _, err := json.Marshal([]any{row.Details, row.Extra}); err != nil { // a number that JSON has not
-		o.Details, o.Extra = fmt.Sprint(row.Details), nil
+	o := &OnePosting{Frame: c.newFrame(cmp.Or(row.Name, id), "Boards"), Board: name, Posting: postingOf(name, &row), BoardPath: boardPath(name)}
+	if len(row.Details) > 0 {
+		text, _ := json.MarshalIndent(o.Details, "", "  ")
+		o.Text = cut(string(text))
 	}
 	if row.ExpiresIn > 0 {
 		o.Expires = o.Now.Add(row.ExpiresIn).Round(time.Second)
@@ -383,56 +312,55 @@ func cut(text string) string {
 	return text
 }
 
-func askPosting(question, text string) func(*http.Request) (string, string) {
-	return func(*http.Request) (string, string) { return question, text }
+// askID asks about what an address names, with its id in the place of %s.
+func askID(question, text string) func(*http.Request) (string, string) {
+	return func(r *http.Request) (string, string) {
+		return strings.ReplaceAll(question, "%s", clipped(idOf(r), 200)), text
+	}
 }
+
+// recordChange changes the record of an id; the form says the rest.
+type recordChange func(ctx context.Context, b *board.Board, id string, form url.Values) error
 
 // endClaim ends the claim of the owner that the form names, and of no other: who asked for it saw that one.
-func endClaim(how func(*board.Board, context.Context, *board.Posting, string) error, said string) func(*Console, context.Context, *http.Request) (*Result, error) {
-	return func(c *Console, ctx context.Context, r *http.Request) (*Result, error) {
-		owner := r.PostForm.Get("owner")
+func endClaim(how func(*board.Board, context.Context, *board.Posting, string) error) recordChange {
+	return func(ctx context.Context, b *board.Board, id string, form url.Values) error {
+		owner := form.Get("owner")
 		if owner == "" {
-			return nil, refusal(errors.New("owner is empty: must be the owner of the claim, as the page shows it"))
+			return errors.New("owner is empty: must be the owner of the claim, as the page shows it")
 		}
-		return c.onBoard(ctx, r, said, func(b *board.Board, id string) error {
-			row, err := b.Find(ctx, id)
-			if err != nil {
-				return err
-			}
-			return how(b, ctx, row.Posting, owner)
-		})
+		row, err := b.Find(ctx, id)
+		if err != nil {
+			return err
+		}
+		return how(b, ctx, row.Posting, owner)
 	}
 }
 
-func onRecord(how func(*board.Board, context.Context, string) error, said string) func(*Console, context.Context, *http.Request) (*Result, error) {
-	return func(c *Console, ctx context.Context, r *http.Request) (*Result, error) {
-		return c.onBoard(ctx, r, said, func(b *board.Board, id string) error { return how(b, ctx, id) })
-	}
+func onRecord(how func(*board.Board, context.Context, string) error) recordChange {
+	return func(ctx context.Context, b *board.Board, id string, _ url.Values) error { return how(b, ctx, id) }
 }
 
 // onBoard changes what a request names.
-func (c *Console) onBoard(ctx context.Context, r *http.Request, said string, change func(b *board.Board, id string) error) (*Result, error) {
-	name, id := r.PathValue("name"), idOf(r)
-	b, err := c.openBoard(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	err = change(b, id)
-	c.listings.Delete(name) // the next look reads the board
-	switch {
-	case errors.Is(err, board.ErrAway) || errors.Is(err, board.ErrNotFound):
-		return nil, noBoard(err)
-	case errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists), errors.Is(err, board.ErrClaimLost):
-		return nil, &problem{http.StatusConflict, "Refused", err.Error()}
-	case err != nil:
-		if _, other := errors.AsType[*board.NotOwnerError](err); other {
+func onBoard(said string, change recordChange) func(*Console, context.Context, *http.Request) (*Result, error) {
+	return func(c *Console, ctx context.Context, r *http.Request) (*Result, error) {
+		name, id := r.PathValue("name"), idOf(r)
+		b, err := c.openBoard(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		err = change(ctx, b, id, r.PostForm)
+		c.listings.Delete(name) // the next look reads the board
+		switch {
+		case err == nil:
+			return done(name+"/"+id, localPath(cmp.Or(r.PostForm.Get("back"), boardPath(name))), "%s", said), nil
+		case errors.Is(err, board.ErrAway) || errors.Is(err, board.ErrNotFound):
+			return nil, noBoard(err)
+		case errors.Is(err, board.ErrUnowned), errors.Is(err, board.ErrExists), errors.Is(err, board.ErrClaimLost):
+			return nil, &problem{http.StatusConflict, "Refused", err.Error()}
+		case is[*board.NotOwnerError](err):
 			return nil, &problem{http.StatusConflict, "Refused", err.Error() + ". It was claimed since: look at it again."}
 		}
 		return nil, refusal(err)
 	}
-	back := localPath(r.PostForm.Get("back"))
-	if back == "/" {
-		back = boardPath(name)
-	}
-	return done(name+"/"+id, back, "%s", said), nil
 }

@@ -36,7 +36,8 @@ func parseTemplates() map[string]*template.Template {
 			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "auditText": auditText, "drawn": drawn, "list": func(all ...any) []any { return all },
 			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
 			"first": first, "more": more, "short": func(sha string) string { return fmt.Sprintf("%.12s", sha) },
-			"top": func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
+			"instancePath": instancePath,
+			"top":          func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
 		})
 		all[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
 	}
@@ -85,6 +86,14 @@ func ago(at, now time.Time) string {
 
 // drawn is a picture of package chart, which escapes all texts.
 func drawn(svg []byte) template.HTML { return template.HTML(svg) }
+
+// lasted is how long something took: as ago, but below a second in milliseconds.
+func lasted(begin, end time.Time) string {
+	if d := end.Sub(begin); 0 < d && d < time.Second {
+		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
+	}
+	return ago(begin, end)
+}
 
 // tone is the class of the color of a state.
 func tone(state string) string {

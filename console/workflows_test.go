@@ -135,7 +135,7 @@ func TestWorkflow(t *testing.T) {
 	if got := strings.Join(spans, ", "); got != "activity Pay done, timer patience canceled, child Label canceled, signal paid done" {
 		t.Errorf("timeline: %s", got)
 	}
-	if one.Waits != "" || one.Detail.Outcome != workflow.Completed || len(one.History) != 7 || len(one.Children) != 1 || one.Children[0].ID != child.ID {
+	if one.Waits != "" || one.Detail.Outcome != workflow.Completed || len(one.Last) != 7 || len(one.Children) != 1 || one.Children[0].ID != child.ID {
 		t.Errorf("%+v", one)
 	}
 	body = p.get(page, http.StatusOK)
@@ -269,7 +269,7 @@ func TestManyWorkflows(t *testing.T) {
 		if page.More == "" {
 			break
 		}
-		page.Filter = InstanceFilter{Name: "Rare"}
+		page.Filter = map[string]string{"name": "Rare"}
 		path = page.Link("after", page.More)
 	}
 	if looked != instances+1 || found != 1 || pages != 2 {

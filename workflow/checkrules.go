@@ -175,7 +175,7 @@ func (k *checker) age(entry string) string {
 // indexes: a member has its document, unless that has expired and the next cleaning is still to come.
 func (k *checker) indexes(p *picture) {
 	for member := range p.active {
-		if i := split(member); p.runs[i.ID]["x"] != i.Execution {
+		if i := ParseInstance(member); p.runs[i.ID]["x"] != i.Execution {
 			k.Add(p.s.keys.Active(), nextReport, "%s is not active", member)
 		}
 	}

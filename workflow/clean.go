@@ -68,7 +68,7 @@ func (k *cleaner) drop(ctx context.Context, members []string) (dropped int, err 
 		n := min(len(members), removePage) // a small index is scanned as a whole
 		list := make([]Instance, n)
 		for i, m := range members[:n] {
-			list[i] = split(m)
+			list[i] = ParseInstance(m)
 		}
 		words, err := k.s.remove(ctx, list, true)
 		if err != nil {

@@ -24,7 +24,7 @@ const (
 // Detail is an execution and what is going on in it. Of one that has ended only Info and Now are set.
 type Detail struct {
 	Info
-	Now         time.Time      `json:"now"`                   // by the server's clock, when this was so
+	Now         time.Time      `json:"now,omitzero"`          // by the server's clock, when this was so
 	Pending     int64          `json:"pending_events"`        // that its code has not handled
 	Paused      bool           `json:"paused"`                // by Pause, or because its task killed worker after worker
 	QueuePaused bool           `json:"queue_paused"`          // that of the instance

@@ -74,15 +74,6 @@ func (i Instance) checkOrActive(field string) error {
 	return checkName(field+".ID", i.ID)
 }
 
-// split is the instance of a member of an index.
-func split(member string) Instance {
-	at := strings.LastIndexByte(member, ':')
-	if at < 0 {
-		return Instance{ID: member}
-	}
-	return Instance{ID: member[:at], Execution: member[at+1:]}
-}
-
 // document is the first of a new instance.
 func (s Start) document() Info {
 	return Info{Instance: s.Instance, Queue: s.Queue, Name: s.Name, State: Active, Created: s.Event.Time, Attributes: s.Attributes, Metadata: s.Metadata, Gate: s.Gate}

@@ -199,7 +199,7 @@ func nextPage(ctx context.Context, lines []*line) (page []Instance, err error) {
 		if best == nil {
 			return page, nil
 		}
-		page = append(page, split(best.queued[0].Member))
+		page = append(page, ParseInstance(best.queued[0].Member))
 		best.queued = best.queued[1:]
 	}
 	return page, nil

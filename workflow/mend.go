@@ -79,7 +79,7 @@ func (m *mender) mend(ctx context.Context, every time.Duration, atOnce bool) (do
 func (m *mender) page(ctx context.Context, members []string) error {
 	var words []string
 	for i := 0; i < len(members); i += 2 {
-		one := split(members[i])
+		one := ParseInstance(members[i])
 		words = append(words, one.ID, one.Execution)
 	}
 	for cursor := "0"; len(words) > 0; {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,26 @@ type Stats struct {
 	Outbox     int64            `json:"outbox"`     // messages on their way to other shards
 }
 
+// QueueStats are the counts of one queue.
+type QueueStats struct {
+	Name                        string
+	Workflows, Activities, Held int64 // as in Stats
+	Paused                      bool
+}
+
+// Queues are the queues that have anything, and those that are paused, sorted by name.
+func (st *Stats) Queues(paused []string) (all []QueueStats) {
+	names := slices.Clone(paused)
+	for _, of := range []map[string]int64{st.Workflows, st.Activities, st.Held} {
+		names = slices.AppendSeq(names, maps.Keys(of))
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		all = append(all, QueueStats{name, st.Workflows[name], st.Activities[name], st.Held[name], slices.Contains(paused, name)})
+	}
+	return all
+}
+
 // Stats counts, each shard in one round trip.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Workflows: map[string]int64{}, Activities: map[string]int64{}, Held: map[string]int64{}, Counters: map[string]int64{}}
@@ -241,7 +262,7 @@ func (s *shard) removeEnded(ctx context.Context, before time.Time, limit int) (r
 		}
 		list := make([]Instance, len(members))
 		for i, m := range members {
-			list[i] = split(m)
+			list[i] = ParseInstance(m)
 		}
 		if _, err := s.remove(ctx, list, false); err != nil {
 			return removed, err

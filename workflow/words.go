@@ -46,6 +46,17 @@ type SignalData struct {
 	Arg  []byte `json:"arg,omitempty"` // JSON, for programs with the usual converter
 }
 
+// SignalEvent is a signal of that name now, for Client.Signal. Its id is its identity: see Event. arg is what comes with it, in JSON.
+func SignalEvent(id, name string, arg []byte) Event {
+	data, _ := json.Marshal(SignalData{Name: name, Arg: arg}) // text and bytes always can
+	return Event{ID: id, Type: EventSignal, Time: time.Now(), Data: data}
+}
+
+// CancelEvent asks an instance to end, now, for Client.Cancel.
+func CancelEvent(id string) Event {
+	return Event{ID: id, Type: EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")}
+}
+
 // Instance names one execution of a workflow, and those it was started by. Two are the same execution if ID and Execution are the same.
 type Instance struct {
 	ID          string    `json:"id"`                     // chosen by who starts it; active once at a time. 1 to 128 bytes
@@ -55,6 +66,15 @@ type Instance struct {
 }
 
 func (i Instance) String() string { return i.ID + ":" + i.Execution }
+
+// ParseInstance reads what String writes. A text without colon is an ID alone.
+func ParseInstance(text string) Instance {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return Instance{ID: text}
+	}
+	return Instance{ID: text[:at], Execution: text[at+1:]}
+}
 
 // Info is the document of one execution, as it is stored, in JSON.
 type Info struct {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,71 +75,13 @@ func (f *boardFlags) ask(ctx context.Context, a *app, do func(context.Context, *
 
 // postingView is a posting for programs.
 type postingView struct {
-	UUID         string         `json:"uuid"`
-	Name         string         `json:"name"`
-	Priority     board.Priority `json:"priority"`
-	State        board.State    `json:"state"`
-	Owner        string         `json:"owner"`
-	CreatedOn    *time.Time     `json:"created_on"`
-	LastModified *time.Time     `json:"last_modified"`
-	ExpiresIn    *int64         `json:"expires_in_ms,omitempty"`
-	Sequence     int64          `json:"sequence"`
-	Book         *board.Book    `json:"book"`
-	Details      any            `json:"details"`
-	Extra        any            `json:"extra,omitempty"`
-	Ref          string         `json:"ref"`
-	Event        string         `json:"event,omitempty"` // of watch
-	Fence        uint64         `json:"fence,omitempty"` // of claim
-	Attempt      int            `json:"attempt,omitempty"`
+	board.View
+	Event   string `json:"event,omitempty"` // of watch
+	Fence   uint64 `json:"fence,omitempty"` // of claim
+	Attempt int    `json:"attempt,omitempty"`
 }
 
-func viewOf(r *board.Row) *postingView {
-	v := &postingView{
-		UUID: r.UUID, Name: r.Name, Priority: r.Priority, State: r.State, Owner: r.Owner, CreatedOn: known(r.CreatedOn), LastModified: known(r.LastModified),
-		Sequence: r.Sequence, Book: r.Book, Details: map[string]any{}, Ref: r.Ref,
-	}
-	if len(r.Details) > 0 {
-		v.Details = printable(r.Details)
-	}
-	if len(r.Extra) > 0 {
-		v.Extra = printable(r.Extra)
-	}
-	if r.ExpiresIn > 0 {
-		ms := r.ExpiresIn.Milliseconds()
-		v.ExpiresIn = &ms
-	}
-	return v
-}
-
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// printable replaces the numbers that JSON has not by their names.
-func printable(v any) any {
-	switch v := v.(type) {
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		}
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = printable(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key := range v {
-			out[key] = printable(v[key])
-		}
-		return out
-	}
-	return v
-}
+func viewOf(r *board.Row) *postingView { return &postingView{View: board.ViewOf(r)} }
 
 type boardListCmd struct {
 	boardFlags
@@ -275,23 +215,12 @@ type boardStatsCmd struct {
 	JSON bool `name:"json" help:"One JSON object."`
 }
 
-// boardStats are counts over a board.
-type boardStats struct {
-	Unclaimed  int            `json:"unclaimed"`
-	Claimed    int            `json:"claimed"`
-	Trashed    int            `json:"trashed"`
-	Malformed  int            `json:"malformed"`
-	Priorities map[string]int `json:"unclaimed_by_priority"`
-	Owners     int            `json:"owners"`
-	Entities   int            `json:"entities"`
-	Oldest     *time.Time     `json:"oldest_unclaimed"`
-}
-
 func (c *boardStatsCmd) Run(ctx context.Context, a *app, b *board.Board) error {
-	s, err := statsOf(ctx, b)
+	contents, err := b.Contents(ctx, 0)
 	if err != nil {
 		return err
 	}
+	s := contents.Stats()
 	if c.JSON {
 		return printJSON(a.out, s)
 	}
@@ -305,41 +234,10 @@ func (c *boardStatsCmd) Run(ctx context.Context, a *app, b *board.Board) error {
 	for p := board.VeryHigh; p >= board.VeryLow; p-- {
 		t.field("unclaimed "+p.String(), s.Priorities[p.String()])
 	}
-	if s.Oldest != nil {
+	if !s.Oldest.IsZero() {
 		t.row("oldest unclaimed", s.Oldest.Format(time.RFC3339))
 	}
 	return t.flush()
-}
-
-func statsOf(ctx context.Context, b *board.Board) (*boardStats, error) {
-	s := &boardStats{Priorities: map[string]int{}}
-	rows, err := b.List(ctx, board.ListOptions{OnMalformed: func(board.Malformed) { s.Malformed++ }})
-	if err != nil {
-		return nil, err
-	}
-	owners := map[string]bool{}
-	for i := range rows {
-		r := &rows[i]
-		if r.State == board.Claimed {
-			s.Claimed++
-			owners[r.Owner] = true
-			continue
-		}
-		s.Unclaimed++
-		s.Priorities[r.Priority.String()]++
-		if s.Oldest == nil || r.CreatedOn.Before(*s.Oldest) {
-			s.Oldest = known(r.CreatedOn)
-		}
-	}
-	s.Owners = len(owners)
-	aside, err := b.TrashList(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.Trashed = len(aside)
-	all, err := b.Entities(ctx, "")
-	s.Entities = len(all)
-	return s, err
 }
 
 type boardCheckCmd struct {

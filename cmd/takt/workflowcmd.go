@@ -12,6 +12,7 @@ import (
 
 	"github.com/taktworks/takt/internal/rfc3339"
 	"github.com/taktworks/takt/workflow"
+	"github.com/taktworks/takt/workflowhistory"
 )
 
 type workflowCmd struct {
@@ -60,11 +61,7 @@ func (e *execution) UnmarshalText(text []byte) error {
 
 // instance is what stands before and behind the last colon; false if there is none.
 func (e execution) instance() (workflow.Instance, bool) {
-	at := strings.LastIndexByte(string(e), ':')
-	if at < 0 {
-		return workflow.Instance{ID: string(e)}, false
-	}
-	return workflow.Instance{ID: string(e[:at]), Execution: string(e[at+1:])}, true
+	return workflow.ParseInstance(string(e)), strings.Contains(string(e), ":")
 }
 
 // meant is the execution that is named, or the instance with Execution "" if none is: which one that is may change until something is done to it.
@@ -178,6 +175,9 @@ type workflowView struct {
 	workflow.Detail
 	Children []workflow.Instance `json:"children,omitempty"` // as far as its history says
 	Last     []workflow.Event    `json:"last_events"`
+
+	last     []workflowhistory.Entry // these
+	metadata string
 }
 
 func (c *workflowShowCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
@@ -185,15 +185,12 @@ func (c *workflowShowCmd) Run(ctx context.Context, a *app, client *workflow.Clie
 	if err != nil {
 		return err
 	}
-	detail, err := client.Detail(ctx, info.Instance)
+	h, err := workflowhistory.Read(ctx, client, info.Instance, 0)
 	if err != nil {
 		return err
 	}
-	history, err := client.History(ctx, info.Instance, 0)
-	if err != nil {
-		return err
-	}
-	v := workflowView{Detail: detail, Children: workflow.Children(history), Last: history[max(len(history)-c.Events, 0):]}
+	from := max(len(h.Last)-c.Events, 0)
+	v := workflowView{Detail: h.Detail, Children: workflow.Children(h.Last), Last: h.Last[from:], last: h.Lines[from:], metadata: h.Metadata}
 	if c.JSON {
 		return printJSON(a.out, v)
 	}
@@ -227,20 +224,18 @@ func (a *app) showWorkflow(v *workflowView) error {
 	for _, child := range v.Children {
 		t.row("child", child)
 	}
-	if string(v.Metadata) != "{}" { // go-workflows says that of programs that use none
-		t.field("metadata", oneLine(string(v.Metadata), 200))
-	}
+	t.field("metadata", oneLine(v.metadata, 200))
 	t.row("history", fmt.Sprintf("%d events", v.LastSequence))
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if err := a.showOpen(&v.Detail); err != nil || len(v.Last) == 0 {
+	if err := a.showOpen(&v.Detail); err != nil || len(v.last) == 0 {
 		return err
 	}
 	fmt.Fprintln(a.out)
 	h := newTable(a.out, eventHead...)
-	for i := range v.Last {
-		h.row(eventCells(&v.Last[i])...)
+	for _, e := range v.last {
+		h.row(eventCells(e)...)
 	}
 	return h.flush()
 }
@@ -248,9 +243,11 @@ func (a *app) showWorkflow(v *workflowView) error {
 // showOpen lists activities and timers.
 func (a *app) showOpen(d *workflow.Detail) error {
 	if len(d.Activities) > 0 {
-		t := newTable(a.out, "\nACTIVITY", "QUEUE", "PLACE", "WORKER", "DELIVERIES", "SINCE", "DATA")
-		for _, o := range d.Activities {
-			t.row(o.Ref, o.Queue, o.Place, cmp.Or(o.Worker, "-"), o.Deliveries, age(o.Event.Time), shortData(o.Event.Data))
+		t := newTable(a.out, "\nACTIVITY", "NAME", "QUEUE", "PLACE", "WORKER", "DELIVERIES", "SINCE", "VALUE")
+		for i := range d.Activities {
+			o := &d.Activities[i]
+			e := workflowhistory.EntryOf(&o.Event)
+			t.row(o.Ref, cmp.Or(shortValue(e.Name), "-"), o.Queue, o.Place, cmp.Or(o.Worker, "-"), o.Deliveries, age(o.Event.Time), cmp.Or(shortValue(e.Value), "-"))
 		}
 		if err := t.flush(); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taktworks/takt/workflow"
+	"github.com/taktworks/takt/workflowhistory"
 )
 
 // What cannot be an instance, a queue, a time or a size is a usage error that names it, before Redis is asked for anything.
@@ -115,24 +116,14 @@ func TestTimesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// People see what a payload holds; what is not one stays as it is.
-func TestShortData(t *testing.T) {
-	for data, want := range map[string]string{
-		``:     ``,
-		`null`: `null`,
-		`{"inputs":["eyJhIjoxfQ=="],"result":"MTIz","name":"order"}`: `{"inputs":[{"a":1}],"name":"order","result":123}`,
-		`{"name":"true","n":9007199254740993}`:                       `{"n":9007199254740993,"name":"true"}`,
-		`"aGVsbG8="`:                                                 `"aGVsbG8="`, // hello: no JSON
-		`{broken`:                                                    `{broken`,
-		`{"a":"\u001b[31m\n"}`:                                       `{"a":"\u001b[31m\n"}`,
-		"{broken \x1b[31m":                                           `"{broken \x1b[31m"`,
-		`{"a":"<b> & c"}`:                                            `{"a":"<b> & c"}`,
-	} {
-		if got := shortData([]byte(data)); got != want {
-			t.Errorf("%s: %s, want %s", data, got, want)
+// People see a value on one line, without escape sequences, and cut.
+func TestShortValue(t *testing.T) {
+	for value, want := range map[string]string{"": "", `{"a":1}`: `{"a":1}`, "{broken \x1b[31m": `"{broken \x1b[31m"`, "a  b": "a b"} {
+		if got := shortValue(value); got != want {
+			t.Errorf("%s: %s, want %s", value, got, want)
 		}
 	}
-	if got := []rune(shortData([]byte(`"` + strings.Repeat("é", 500) + `"`))); len(got) != shortest || got[shortest-1] != '…' {
+	if got := []rune(shortValue(strings.Repeat("é", 500))); len(got) != shortest || got[shortest-1] != '…' {
 		t.Errorf("%d characters: %s", len(got), string(got))
 	}
 }
@@ -141,16 +132,16 @@ func TestShortData(t *testing.T) {
 func TestShowWorkflow(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out}
-	v := workflowView{Last: []workflow.Event{{Sequence: 9, Type: "TaskStarted"}, {Sequence: 10, Type: "ActivityCompleted", Ref: 1, Data: []byte(`{"result":"MQ=="}`)}}}
+	v := workflowView{last: []workflowhistory.Entry{{Sequence: 9, Type: "TaskStarted"}, {Sequence: 10, Type: "ActivityCompleted", Ref: 1, Name: "Pay", Value: "1"}}}
 	v.ID, v.State, v.Metadata = "order-1", workflow.Finished, []byte("{}")
 	if err := a.showWorkflow(&v); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	events := lines[len(lines)-3:]
-	for i, want := range []string{"DATA", "-", `{"result":1}`} {
-		if at := strings.Index(events[0], "DATA"); !strings.HasSuffix(events[i], want) || len(events[i]) != at+len(want) {
-			t.Errorf("data are not in their column: %q", events)
+	for i, want := range []string{"VALUE", "-", "1"} {
+		if at := strings.Index(events[0], "VALUE"); !strings.HasSuffix(events[i], want) || len(events[i]) != at+len(want) {
+			t.Errorf("values are not in their column: %q", events)
 		}
 	}
 	if strings.Contains(out.String(), "metadata") {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,6 +11,7 @@ import (
 	"github.com/taktworks/takt/internal/lifecycle"
 	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/workflow"
+	"github.com/taktworks/takt/workflowhistory"
 )
 
 const followEvery = 500 * time.Millisecond
@@ -23,6 +21,8 @@ type workflowHistoryCmd struct {
 	After    int64     `help:"Only events with a greater sequence number." must:"be 0 (all) or more" default:"0" placeholder:"N"`
 	Follow   bool      `short:"f" help:"Go on with what happens, until the execution has ended."`
 	JSON     bool      `name:"json" help:"One JSON object per event, whole and as it is stored."`
+
+	reader workflowhistory.Reader
 }
 
 func (c *workflowHistoryCmd) Run(ctx context.Context, a *app, client *workflow.Client) error {
@@ -77,75 +77,40 @@ func (c *workflowHistoryCmd) follow(ctx context.Context, a *app, client *workflo
 // print writes events; head says whether a table begins with them.
 func (c *workflowHistoryCmd) print(a *app, events []workflow.Event, head bool) error {
 	if c.Follow && !c.JSON {
-		return a.eventLines(events, head)
+		return a.eventLines(&c.reader, events, head)
 	}
 	l := a.list(c.JSON, eventHead...)
 	for i := range events {
-		l.add(events[i], eventCells(&events[i])...)
+		l.add(events[i], eventCells(c.reader.Entry(&events[i]))...)
 	}
 	return l.flush()
 }
 
 // eventLines is a table of which more lines follow: its columns do not fit themselves to them.
-func (a *app) eventLines(events []workflow.Event, head bool) error {
-	const format = "%-8s  %-23s  %-30s  %-4s  %s\n"
+func (a *app) eventLines(reader *workflowhistory.Reader, events []workflow.Event, head bool) error {
+	const format = "%-8s  %-23s  %-30s  %-4s  %-20s  %s\n"
 	if head {
 		fmt.Fprintf(a.out, format, eventHead...)
 	}
 	for i := range events {
-		if _, err := printf(a.out, format, eventCells(&events[i])...); err != nil {
+		if _, err := printf(a.out, format, eventCells(reader.Entry(&events[i]))...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var eventHead = []any{"SEQUENCE", "TIME", "TYPE", "REF", "DATA"}
+var eventHead = []any{"SEQUENCE", "TIME", "TYPE", "REF", "NAME", "VALUE"}
 
-func eventCells(e *workflow.Event) []any {
+func eventCells(e workflowhistory.Entry) []any {
 	ref := "-"
 	if e.Ref != 0 {
 		ref = strconv.FormatInt(e.Ref, 10)
 	}
-	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, cmp.Or(shortData(e.Data), "-")}
+	return []any{strconv.FormatInt(e.Sequence, 10), toMillisecond(e.Time), shown(e.Type), ref, cmp.Or(shortValue(e.Name), "-"), cmp.Or(shortValue(e.Value), "-")}
 }
 
-const shortest = 100 // characters of an event's data that people are shown
+const shortest = 100 // characters of an event's value that people are shown
 
-// shortData is an event's data on a line, payloads decoded.
-func shortData(data json.RawMessage) string {
-	if len(data) == 0 {
-		return ""
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return oneLine(shown(string(data)), shortest)
-	}
-	var text bytes.Buffer
-	if err := printJSON(&text, decoded(v)); err != nil {
-		return oneLine(shown(string(data)), shortest)
-	}
-	return oneLine(shown(string(bytes.TrimSpace(text.Bytes()))), shortest)
-}
-
-// decoded replaces texts that are base64 of JSON by that.
-func decoded(v any) any {
-	switch v := v.(type) {
-	case string:
-		raw, err := base64.StdEncoding.DecodeString(v)
-		if err == nil && len(raw) > 0 && json.Valid(raw) {
-			return json.RawMessage(raw)
-		}
-	case []any:
-		for i := range v {
-			v[i] = decoded(v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = decoded(v[key])
-		}
-	}
-	return v
-}
+// shortValue is a text of an event on a line.
+func shortValue(text string) string { return oneLine(shown(text), shortest) }

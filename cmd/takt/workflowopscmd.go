@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -57,8 +56,7 @@ func (c *workflowSignalCmd) event(a *app) (workflow.Event, error) {
 	if !json.Valid(arg) {
 		return workflow.Event{}, &exitError{exitUsage, fmt.Errorf("--arg %q: no JSON; text needs its quotes: '\"text\"'", oneLine(string(arg), 60))}
 	}
-	data, err := json.Marshal(workflow.SignalData{Name: c.Name, Arg: arg})
-	return workflow.Event{ID: c.Key, Type: workflow.EventSignal, Time: time.Now(), Data: data}, err
+	return workflow.SignalEvent(c.Key, c.Name, arg), nil
 }
 
 func (c *workflowSignalCmd) Run(ctx context.Context, a *app) error {
@@ -87,7 +85,7 @@ type workflowCancelCmd struct {
 
 func (c *workflowCancelCmd) Run(ctx context.Context, a *app) error {
 	return a.onExecution(ctx, c.Instance, c.JSON, "told to end", "told", func(client *workflow.Client, i workflow.Instance) (workflow.Instance, error) {
-		return i, client.Cancel(ctx, i, workflow.Event{ID: uuid.NewString(), Type: workflow.EventCanceled, Time: time.Now(), Data: json.RawMessage("{}")})
+		return i, client.Cancel(ctx, i, workflow.CancelEvent(uuid.NewString()))
 	})
 }
 

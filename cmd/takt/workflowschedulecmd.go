@@ -7,6 +7,7 @@ import (
 
 	"github.com/taktworks/takt/schedule"
 	"github.com/taktworks/takt/workflow"
+	"github.com/taktworks/takt/workflowhistory"
 )
 
 type workflowScheduleCmd struct {
@@ -70,7 +71,7 @@ func (a *app) showWorkflowSchedule(s *workflow.Schedule) error {
 	t.field("workflow", s.Start.Name)
 	t.field("queue", s.Start.Queue)
 	t.field("event", s.Start.Event.Type)
-	t.field("data", shortData(s.Start.Event.Data))
+	t.field("data", shortValue(workflowhistory.Decoded(s.Start.Event.Data)))
 	return t.flush()
 }
 

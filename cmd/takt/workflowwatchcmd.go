@@ -34,16 +34,13 @@ func (c *workflowStatsCmd) Run(ctx context.Context, a *app, client *workflow.Cli
 }
 
 func (a *app) showWorkflowStats(s *workflow.Stats, paused []string) error {
-	queues := slices.Collect(maps.Keys(s.Workflows))
-	queues = append(slices.AppendSeq(slices.AppendSeq(queues, maps.Keys(s.Activities)), maps.Keys(s.Held)), paused...)
-	slices.Sort(queues)
 	t := newTable(a.out, "QUEUE", "WORKFLOW TASKS", "ACTIVITIES", "HELD", "")
-	for _, q := range slices.Compact(queues) {
+	for _, q := range s.Queues(paused) {
 		note := ""
-		if slices.Contains(paused, q) {
+		if q.Paused {
 			note = "paused"
 		}
-		t.row(q, s.Workflows[q], s.Activities[q], s.Held[q], note)
+		t.row(q.Name, q.Workflows, q.Activities, q.Held, note)
 	}
 	if err := t.flush(); err != nil {
 		return err
