@@ -26,7 +26,7 @@ func (c *Console) audit(ctx context.Context, e jobstore.AuditEntry) {
 		return
 	}
 	c.o.Log.Error("what a user of the console did is not recorded", "action", e.Action, "object", e.Object, "user", e.User, "err", err)
-	why := telemetry.Hide(away(err).Error()) + ". It is in the log of the console."
+	why := telemetry.Hide(jobstore.Reason(err)) + ". It is in the log of the console alone, until the next one that can be recorded."
 	if jobstore.Waits(err) && !jobstore.Away(err) {
 		why = "Redis denies it. Give its user of the console the right (+xadd ~PREFIX:console:audit). Until then it is in the log of the console alone."
 	}

@@ -57,6 +57,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		sent = last
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
 	out := http.NewResponseController(w)
 	write := func(format string, args ...any) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(2 * heartbeat)) // of a recorder in tests: it has none

@@ -151,7 +151,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	case *users.WaitError:
 		seconds := int(math.Ceil(e.Wait.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		c.fail(w, r, &problem{http.StatusTooManyRequests, "Too many attempts", fmt.Sprintf("Too many log-ins failed from this address or for this name: try again in %d s.", seconds)})
+		c.fail(w, r, &problem{http.StatusTooManyRequests, "Too many attempts", fmt.Sprintf("Too many log-ins from this address or for this name, at once or with a wrong password: try again in %d s.", seconds)})
 	case *users.WrongError:
 		entry.User, entry.Role, entry.Outcome = e.User.Name, e.User.Role, "refused: wrong password"
 		if e.User.Name == "" {

@@ -25,7 +25,7 @@ func (c *Console) pollable() http.Handler {
 			defer cancel()
 			data, err := c.read(ctx, page, r)
 			if err != nil {
-				_, _ = w.Write([]byte("error: " + err.Error())) // of a recorder
+				_, _ = w.Write([]byte(sum("error: " + err.Error()))) // of a recorder
 				return
 			}
 			_, _ = w.Write([]byte(digest(data)))
@@ -39,10 +39,14 @@ func digest(data shown) string {
 	f := data.frame()
 	now := f.Now
 	f.Now = time.Time{}
-	hash := sha256.New()
-	_ = json.NewEncoder(hash).Encode(data) // what a page shows can be encoded
+	text, _ := json.Marshal(data) // what a page shows can be encoded
 	f.Now = now
-	return hex.EncodeToString(hash.Sum(nil)[:12])
+	return sum(string(text))
+}
+
+func sum(text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(hash[:12])
 }
 
 // recorder keeps the body of an answer.

@@ -283,6 +283,7 @@ func TestTrustedProxy(t *testing.T) {
 	}{
 		"a user":                   {"10.0.0.5:1", false, http.Header{"X-Forwarded-User": {"operator-1"}, "X-Forwarded-For": {"192.0.2.7"}}, 200, Visitor{Name: "operator-1", Role: Operator, Address: "192.0.2.7"}},
 		"IPv6, over TLS":           {"[fd00::1]:1", true, http.Header{"X-Forwarded-User": {"viewer-1"}}, 200, Visitor{Name: "viewer-1", Role: Viewer, Address: "fd00::1"}},
+		"an address with a port":   {"10.0.0.5:1", false, http.Header{"X-Forwarded-User": {"viewer-1"}, "X-Forwarded-For": {"192.0.2.7:51234"}}, 200, Visitor{Name: "viewer-1", Role: Viewer, Address: "192.0.2.7"}},
 		"an address made up":       {"10.0.0.5:1", false, http.Header{"X-Forwarded-User": {"viewer-1"}, "X-Forwarded-For": {"198.51.100.1, 192.0.2.7, 10.0.0.5"}}, 200, Visitor{Name: "viewer-1", Role: Viewer, Address: "192.0.2.7"}},
 		"no user of the file":      {"10.0.0.5:1", false, http.Header{"X-Forwarded-User": {"root"}}, 403, Visitor{}},
 		"a token is no user":       {"10.0.0.5:1", false, http.Header{"X-Forwarded-User": {"admin"}}, 403, Visitor{}},

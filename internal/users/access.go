@@ -146,11 +146,16 @@ func (a *Access) Origin(r *http.Request) (address string, proxied bool) {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) { // the last that no trusted proxy wrote is what one of them saw
-		if ip, err := netip.ParseAddr(strings.TrimSpace(hop)); err == nil {
-			if address = ip.String(); !trusted(address) {
-				break
-			}
-		} else {
+		hop = strings.TrimSpace(hop)
+		ip, err := netip.ParseAddr(hop)
+		if err != nil { // some proxies write the port, too
+			port, _ := netip.ParseAddrPort(hop)
+			ip = port.Addr()
+		}
+		if !ip.IsValid() {
+			break
+		}
+		if address = ip.Unmap().String(); !trusted(address) {
 			break
 		}
 	}
@@ -161,7 +166,7 @@ func (a *Access) Origin(r *http.Request) (address string, proxied bool) {
 type WaitError struct{ Wait time.Duration }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("users: too many log-ins failed: wait %v", e.Wait)
+	return fmt.Sprintf("users: too many log-ins at once, or with a wrong password: wait %v", e.Wait)
 }
 
 // WrongError is a wrong name or password. No answer to a visitor tells which.
