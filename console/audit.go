@@ -4,7 +4,6 @@ import (
 	"context"
 	"html"
 	"net/http"
-	"net/url"
 	"regexp"
 
 	"github.com/taktworks/takt/internal/telemetry"
@@ -39,7 +38,7 @@ type AuditPage struct {
 	User    string                `json:"user,omitempty"` // alone; "" = all
 	Before  string                `json:"before,omitempty"`
 	Records []jobstore.AuditEntry `json:"entries"`
-	Older   string                `json:"older,omitempty"` // before of the next page; "" = there is none
+	cursor
 }
 
 var auditPages = []page{{"/audit", "audit", Admin, (*Console).auditPage, &AuditPage{}, "user before"}}
@@ -47,7 +46,7 @@ var auditPages = []page{{"/audit", "audit", Admin, (*Console).auditPage, &AuditP
 var entryID = regexp.MustCompile(`^\d{1,20}-\d{1,20}$`)
 
 func (c *Console) auditPage(ctx context.Context, r *http.Request) (shown, error) {
-	p := &AuditPage{Frame: c.newFrame("Audit", "Audit"), User: r.FormValue("user"), Before: r.FormValue("before")}
+	p := &AuditPage{Frame: c.newFrame("Audit", "Audit"), User: r.FormValue("user"), Before: r.FormValue("before"), cursor: cursorOf(r, "before", "user")}
 	if p.Before != "" && !entryID.MatchString(p.Before) {
 		return nil, &problem{http.StatusBadRequest, "No such page", "before must be the id of an entry, as the link to older entries has it."}
 	}
@@ -60,7 +59,7 @@ func (c *Console) auditPage(ctx context.Context, r *http.Request) (shown, error)
 	}
 	if len(p.Records) > perPage {
 		p.Records = p.Records[:perPage]
-		p.Older = p.Records[perPage-1].ID
+		p.Next = p.Records[perPage-1].ID
 	}
 	if p.User == "" { // of one user it takes a look through all
 		p.polled(r)
@@ -78,9 +77,4 @@ func auditText(text string) string {
 		cut += "…"
 	}
 	return cut
-}
-
-// Link is the page of the entries before one.
-func (p *AuditPage) Link(before string) string {
-	return "/audit" + query(url.Values{"user": {p.User}, "before": {before}})
 }

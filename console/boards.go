@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -194,7 +192,7 @@ func (c *Console) board(ctx context.Context, r *http.Request) (shown, error) {
 		return nil, &problem{http.StatusBadRequest, "No such state", fmt.Sprintf("state is %q: must be unclaimed, claimed or trashed", o.State)}
 	}
 	var err error
-	if o.pager, err = pagerOf(r); err != nil {
+	if o.pager, err = pagerOf(r, "state", "id"); err != nil {
 		return nil, err
 	}
 	all, err := c.contentsOf(ctx, name)
@@ -227,46 +225,6 @@ func (c *Console) board(ctx context.Context, r *http.Request) (shown, error) {
 		o.Postings = append(o.Postings, p)
 	}
 	return o, nil
-}
-
-// pager is where a page of a list is.
-type pager struct {
-	Total int `json:"total"`
-	Page  int `json:"page"` // from 1
-	Pages int `json:"pages"`
-}
-
-func pagerOf(r *http.Request) (pager, error) {
-	text := cmp.Or(r.FormValue("page"), "1")
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return pager{}, &problem{http.StatusBadRequest, "No such page", fmt.Sprintf("page is %q: must be a number from 1", text)}
-	}
-	return pager{Page: n}, nil
-}
-
-// pageOf is the page of all, or the last one.
-func pageOf[T any](p *pager, all []T) []T {
-	p.Total, p.Pages = len(all), max(1, (len(all)+perPage-1)/perPage)
-	p.Page = min(p.Page, p.Pages)
-	return all[(p.Page-1)*perPage : min(p.Page*perPage, len(all))]
-}
-
-// Before and After are the pages beside this one.
-func (p pager) Before() int { return p.Page - 1 }
-func (p pager) After() int  { return p.Page + 1 }
-
-// Link is the address of the list with another filter: a name and a value.
-func (o *Board) Link(name string, value any) string {
-	q := url.Values{"state": {o.State}, "id": {o.ID}}
-	q.Set(name, fmt.Sprint(value))
-	return o.Count.Path() + query(q)
-}
-
-// query is what follows a path: the parameters that are not empty.
-func query(q url.Values) string {
-	maps.DeleteFunc(q, func(_ string, v []string) bool { return v[0] == "" })
-	return strings.TrimSuffix("?"+q.Encode(), "?")
 }
 
 // OnePosting is all that is known of one posting.

@@ -18,6 +18,7 @@ import (
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/filewatch"
 	"github.com/taktworks/takt/internal/lifecycle"
+	"github.com/taktworks/takt/internal/survey"
 	"github.com/taktworks/takt/internal/users"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
@@ -87,11 +88,11 @@ type Console struct {
 	follows follows
 	polled  http.Handler
 	results results
-	recipes recipeCache
+	recipes jobstore.RecipeCache
 	day     sampling.Day
 	broker  health
-	doctor  survey[jobstore.Diagnosis]
-	check   survey[jobstore.Violation]
+	doctor  *survey.Survey[jobstore.Diagnosis]
+	check   *survey.Survey[jobstore.Violation]
 
 	tasks     source[*task.Client]
 	workflows source[*workflow.Client]
@@ -186,8 +187,8 @@ func (c *Console) Run(ctx context.Context) error {
 	})
 	parts.Go(func() { c.watchBroker(work) })
 	parts.Go(func() { c.watchOrders(work) })
-	parts.Go(func() { c.doctor.serve(work) })
-	parts.Go(func() { c.check.serve(work) })
+	parts.Go(func() { c.doctor.Serve(work) })
+	parts.Go(func() { c.check.Serve(work) })
 	parts.Go(func() { c.day.Follow(work, c.store.get, c.book.announce) })
 	var err error
 	select {

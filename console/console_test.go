@@ -19,7 +19,6 @@ import (
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/publisher"
-	"github.com/taktworks/takt/recipe"
 )
 
 // Every answer has the policy and its companions, whatever was asked, and no page has what the policy forbids.
@@ -387,29 +386,6 @@ func TestServersAway(t *testing.T) {
 	}
 	p.redis.Refuse(false)
 	p.up("Redis", true)
-}
-
-// A bar of a run is as long as the run took, in wall-clock time, and has the color of its end.
-func TestRunOf(t *testing.T) {
-	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
-	at := func(second int64) int64 { return 1000 * second } // installation time, which is not the wall clock
-	for _, c := range []struct {
-		x     recipe.Execution
-		state string
-		took  time.Duration
-		end   bool
-	}{
-		{recipe.Execution{StartedAt: at(5)}, "active", 60 * time.Second, false},
-		{recipe.Execution{StartedAt: at(5), Paused: true}, "paused", 60 * time.Second, false},
-		{recipe.Execution{StartedAt: at(5), EndedAt: at(25), Completed: true}, "done", 20 * time.Second, true},
-		{recipe.Execution{StartedAt: at(5), EndedAt: at(25), Failed: true}, "failed", 20 * time.Second, true},
-	} {
-		c.x.BegunAt = began.UnixMilli()
-		run := runOf(Order{ID: "JO-1"}, &c.x, began.Add(time.Minute))
-		if run.bar.State != c.state || run.bar.To != c.took || !run.Start.Equal(began) || run.End.IsZero() == c.end || c.end && !run.End.Equal(began.Add(c.took)) {
-			t.Errorf("%+v: %+v", c.x, run)
-		}
-	}
 }
 
 // Times of today stand without their date, and durations in their two largest units.

@@ -225,6 +225,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case f.Visitor.Role == 0:
 		f.Servers, f.Notice = nil, ""
 	case r.Method == http.MethodGet:
+		f.Result = c.results.get(r.FormValue("result"))
 		f.Events = "/events?after=" + url.QueryEscape(all)
 	}
 	c.render(w, p.status, "problem", struct {
@@ -386,7 +387,7 @@ func (c *Console) orders(ctx context.Context, r *http.Request) (shown, error) {
 	if o.Filter.Sort != "" && sorts[o.Filter.Sort] == nil {
 		return nil, &problem{http.StatusBadRequest, "No such order", fmt.Sprintf("sort is %q: must be priority, id, scope, state or since", o.Filter.Sort)}
 	}
-	if o.pager, err = pagerOf(r); err != nil {
+	if o.pager, err = pagerOf(r, "scope", "state", "id", "waits", "sort"); err != nil {
 		return nil, err
 	}
 	g := c.look(o.Frame)
@@ -429,15 +430,9 @@ func scopesOf(orders []Order) []string {
 	return slices.Sorted(maps.Keys(scopes))
 }
 
-// Link is the address of the list with another filter: a name and a value.
-func (o *Orders) Link(name string, value any) string {
-	f := o.Filter
-	q := url.Values{"scope": {f.Scope}, "state": {f.State}, "id": {f.ID}, "waits": {f.Waits}, "sort": {f.Sort}}
-	q.Set(name, fmt.Sprint(value))
-	return "/orders" + query(q)
-}
-
 // Filtered tells whether the filter leaves orders out.
 func (o *Orders) Filtered() bool {
-	return o.Filter.Scope != "" || o.Filter.State != "" || o.Filter.ID != "" || o.Filter.Waits != ""
+	f := o.Filter
+	f.Sort = ""
+	return f != Filter{}
 }

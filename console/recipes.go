@@ -1,59 +1,20 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/recipe"
 )
-
-// recipeCache has what is said of recipes by the hash of what is stored, which never changes.
-type recipeCache struct {
-	mu sync.Mutex
-	of map[string]jobstore.RecipeFacts
-}
-
-const (
-	factsKept   = 5000
-	textsAtOnce = 50 // that are read and checked, to bound memory
-)
-
-// learn fills in what is said of recipes. Those that cannot be read are joined to the error.
-func (c *recipeCache) learn(ctx context.Context, store *jobstore.Store, used []*jobstore.UsedRecipe) (unread error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.of) > factsKept || c.of == nil {
-		c.of = make(map[string]jobstore.RecipeFacts)
-	}
-	hash := func(u *jobstore.UsedRecipe) string { return cmp.Or(u.Content, u.SHA256) }
-	var unknown []*jobstore.UsedRecipe
-	for _, u := range used {
-		if u.RecipeFacts = c.of[hash(u)]; !u.Read {
-			unknown = append(unknown, u)
-		}
-	}
-	for some := range slices.Chunk(unknown, textsAtOnce) {
-		unread = errors.Join(unread, store.ReadRecipes(ctx, some...))
-		for _, u := range some {
-			if u.Text = nil; u.Read {
-				c.of[hash(u)] = u.RecipeFacts
-			}
-		}
-	}
-	return unread
-}
 
 // Recipes is a page of the list of work masters.
 type Recipes struct {
@@ -93,7 +54,7 @@ func (c *Console) recipeList(ctx context.Context, r *http.Request) (shown, error
 		}
 	}
 	slices.Sort(ids)
-	if o.Names, ids, err = findNames(r, "/recipes", slices.Compact(ids)); err != nil {
+	if o.Names, ids, err = findNames(r, slices.Compact(ids)); err != nil {
 		return nil, err
 	}
 	delivered, err := store.Delivered(ctx, "", ids...)
@@ -107,7 +68,7 @@ func (c *Console) recipeList(ctx context.Context, r *http.Request) (shown, error
 			shows = append(shows, u)
 		}
 	}
-	o.note(c.recipes.learn(ctx, store, shows))
+	o.note(c.recipes.Learn(ctx, store, shows))
 	for _, id := range ids {
 		versions := slices.DeleteFunc(slices.Clone(shows), func(u *jobstore.UsedRecipe) bool { return u.WorkMaster != id })
 		o.WorkMasters = append(o.WorkMasters, ListedMaster{id, orders[id], versions, max(0, of[id]-versionsListed)})
@@ -157,7 +118,7 @@ func (c *Console) oneRecipe(ctx context.Context, r *http.Request) (shown, error)
 	}
 	o.note(err)
 	o.Versions = jobstore.UsedRecipes(delivered, c.ordersOf(ctx, store, o))
-	o.note(c.recipes.learn(ctx, store, o.Versions[:min(len(o.Versions), versionsShown)]))
+	o.note(c.recipes.Learn(ctx, store, o.Versions[:min(len(o.Versions), versionsShown)]))
 	if len(o.Versions) == 0 {
 		return nil, &problem{http.StatusNotFound, "No such work master", "No station has a work master " + string(id) + ", and no order in execution began with it. The list of recipes has those that are there."}
 	}
@@ -190,29 +151,15 @@ func (c *Console) oneRecipe(ctx context.Context, r *http.Request) (shown, error)
 
 // ordersOf are the orders of a work master that are not over, with the recipes that they began with.
 func (c *Console) ordersOf(ctx context.Context, store *jobstore.Store, o *OneRecipe) (orders []jobstore.RecipeOrder) {
-	var runs []isa95.JobOrderID
-	passed := 0
 	for _, one := range c.book.glance().orders {
-		switch {
-		case one.WorkMaster != string(o.ID) || one.state.Clearable():
-			continue
-		case begun(one) && len(runs) == runsLooked:
-			passed++
-			continue
-		case begun(one):
-			runs = append(runs, isa95.JobOrderID(one.ID))
+		if one.WorkMaster == string(o.ID) && !one.state.Clearable() {
+			orders = append(orders, jobstore.RecipeOrder{Scope: one.Scope, ID: one.ID, State: one.State, WorkMaster: o.ID})
 		}
-		orders = append(orders, jobstore.RecipeOrder{Scope: one.Scope, ID: one.ID, State: one.State, WorkMaster: o.ID})
 	}
+	orders, passed, err := store.Begun(ctx, orders, runsLooked)
+	o.note(err)
 	if passed > 0 {
 		o.note(fmt.Errorf("orders are those not begun and the first %d in execution; %d more in execution were not looked at", runsLooked, passed))
-	}
-	executions, err := store.Executions(ctx, runs)
-	o.note(err)
-	for i := range orders {
-		if x := executions[isa95.JobOrderID(orders[i].ID)]; x != nil {
-			orders[i].Begun = x.Recipe
-		}
 	}
 	return orders
 }

@@ -34,7 +34,7 @@ func parseTemplates() map[string]*template.Template {
 		}
 		t := template.New(name).Funcs(template.FuncMap{
 			"orderPath": orderPath, "stationPath": stationPath, "recipePath": recipePath, "values": values, "ago": ago, "clock": clock, "moment": moment, "stamp": stamp, "tone": tone, "cell": cell, "auditText": auditText, "drawn": drawn, "list": func(all ...any) []any { return all },
-			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "lastError": lastError, "pretty": pretty, "whole": whole,
+			"clipped": clipped, "taskPath": taskPath, "groupPath": groupPath, "taskTone": taskTone, "pretty": pretty, "whole": whole,
 			"first": first, "more": more, "short": func(sha string) string { return fmt.Sprintf("%.12s", sha) },
 			"instancePath": instancePath,
 			"top":          func(state string) string { top, _, _ := strings.Cut(state, "_"); return top },
@@ -119,12 +119,14 @@ func shorten(text string, bytes int) string {
 }
 
 // cell is a text as a cell of a table shows it; JSON has all of it.
-func cell(text string) string {
-	const most = 300
-	if len(text) <= most {
+func cell(text string) string { return noted(text, 300) }
+
+// noted is a text cut to bytes that says so.
+func noted(text string, bytes int) string {
+	if len(text) <= bytes {
 		return text
 	}
-	return shorten(text, most) + "… (cut: the JSON of this page has all of it)"
+	return shorten(text, bytes) + "… (cut: the JSON of this page has all of it)"
 }
 
 // first are the first n of a list, and more is how many it has beyond them.

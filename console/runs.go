@@ -9,7 +9,7 @@ import (
 
 	"github.com/taktworks/takt/chart"
 	"github.com/taktworks/takt/isa95"
-	"github.com/taktworks/takt/recipe"
+	"github.com/taktworks/takt/jobhistory"
 )
 
 // Runs are the recipes in execution over time, of one station or of all.
@@ -67,7 +67,9 @@ func (c *Console) runs(ctx context.Context, r *http.Request) (shown, error) {
 	now := store.Now()
 	for _, one := range orders {
 		if x := runs[isa95.JobOrderID(one.ID)]; x != nil {
-			o.Runs = append(o.Runs, runOf(one, x, now))
+			run := Run{Scope: one.Scope, ID: one.ID, State: one.State, Step: x.CurrentStep}
+			run.Start, run.End, run.bar = jobhistory.RunBar(x, now)
+			o.Runs = append(o.Runs, run)
 		}
 	}
 	slices.SortStableFunc(o.Runs, func(a, b Run) int { return a.Start.Compare(b.Start) })
@@ -88,25 +90,4 @@ func (c *Console) runs(ctx context.Context, r *http.Request) (shown, error) {
 	}
 	o.Gantt = template.HTML(chart.GanttFragment(bars, "")) // package chart escapes all texts
 	return o, nil
-}
-
-// runOf is the run x of an order. Its bar has how long it took until now, or until it was over.
-func runOf(o Order, x *recipe.Execution, now time.Time) Run {
-	run := Run{Scope: o.Scope, ID: o.ID, State: o.State, Step: x.CurrentStep, Start: time.UnixMilli(x.StartedAt).UTC()}
-	if x.BegunAt > 0 {
-		run.Start = time.UnixMilli(x.BegunAt).UTC()
-	}
-	run.bar = chart.Bar{State: "active", To: max(0, now.Sub(run.Start))}
-	if x.EndedAt > 0 {
-		run.bar.To = time.Duration(max(0, x.EndedAt-x.StartedAt)) * time.Millisecond
-		run.End = run.Start.Add(run.bar.To)
-		run.bar.State = "done"
-	}
-	switch {
-	case x.Failed:
-		run.bar.State = "failed"
-	case x.Paused:
-		run.bar.State = "paused"
-	}
-	return run
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/taktworks/takt/isa95"
@@ -24,17 +23,11 @@ var stationPages = []page{
 type Names struct {
 	pager
 	Find string `json:"id,omitempty"`
-	Path string `json:"-"` // of the list
 }
 
-// Link is the address of another page of the list.
-func (n Names) Link(_ string, page int) string {
-	return n.Path + query(url.Values{"id": {n.Find}, "page": {strconv.Itoa(page)}})
-}
-
-func findNames[T ~string](r *http.Request, path string, all []T) (n Names, some []T, err error) {
-	n.Path, n.Find = path, r.FormValue("id")
-	if n.pager, err = pagerOf(r); err != nil {
+func findNames[T ~string](r *http.Request, all []T) (n Names, some []T, err error) {
+	n.Find = r.FormValue("id")
+	if n.pager, err = pagerOf(r, "id"); err != nil {
 		return n, nil, err
 	}
 	all = slices.DeleteFunc(all, func(name T) bool { return !strings.Contains(string(name), n.Find) })
@@ -50,16 +43,9 @@ type Stations struct {
 
 // Station is one in a list.
 type Station struct {
-	Scope        isa95.Scope  `json:"scope"`
-	State        string       `json:"state"` // active, or retired until the next order
-	Orders       int          `json:"orders"`
-	Counts       []StateCount `json:"counts"` // of top states that orders are in
-	MaxJobOrders *int64       `json:"max_job_orders,omitempty"`
-	WorkMasters  []string     `json:"work_masters"`
+	jobstore.StationInfo
+	Counts []StateCount `json:"counts"` // of top states that orders are in
 }
-
-// Full tells whether the station takes no further order.
-func (s *Station) Full() bool { return s.MaxJobOrders != nil && int64(s.Orders) >= *s.MaxJobOrders }
 
 // stationsOf has the stations of scopes, with what they have beside it.
 func (c *Console) stationsOf(ctx context.Context, store *jobstore.Store, active map[isa95.Scope]bool, scopes []isa95.Scope, kinds ...isa95.ConfigKind) ([]Station, map[isa95.Scope]*jobstore.Contents, error) {
@@ -74,15 +60,8 @@ func (c *Console) stationsOf(ctx context.Context, store *jobstore.Store, active 
 		}
 	}
 	for _, scope := range scopes {
-		has := contents[scope]
-		s := Station{Scope: scope, State: "retired", Orders: len(orders[scope]), WorkMasters: has.IDs[isa95.ConfigWorkMaster]}
+		s := Station{StationInfo: contents[scope].Station(scope, active[scope])}
 		s.Counts = slices.DeleteFunc(counts(orders[scope]), func(n StateCount) bool { return n.Orders == 0 })
-		if active[scope] {
-			s.State = "active"
-		}
-		if has.Limit >= 0 {
-			s.MaxJobOrders = &has.Limit
-		}
 		all = append(all, s)
 	}
 	return all, contents, nil
@@ -100,7 +79,7 @@ func (c *Console) stationList(ctx context.Context, r *http.Request) (shown, erro
 		return nil, away(err)
 	}
 	var scopes []isa95.Scope
-	if o.Names, scopes, err = findNames(r, "/stations", slices.Sorted(maps.Keys(active))); err != nil {
+	if o.Names, scopes, err = findNames(r, slices.Sorted(maps.Keys(active))); err != nil {
 		return nil, err
 	}
 	o.Stations, _, err = c.stationsOf(ctx, store, active, scopes, isa95.ConfigWorkMaster)
@@ -154,7 +133,7 @@ func (c *Console) oneStation(ctx context.Context, r *http.Request) (shown, error
 	for _, id := range o.WorkMasters {
 		masters = append(masters, isa95.WorkMasterID(id))
 	}
-	if o.Names, masters, err = findNames(r, stationPath(scope), masters); err != nil {
+	if o.Names, masters, err = findNames(r, masters); err != nil {
 		return nil, err
 	}
 	delivered, err := store.Delivered(ctx, scope, masters...)
@@ -163,7 +142,7 @@ func (c *Console) oneStation(ctx context.Context, r *http.Request) (shown, error
 	}
 	o.note(err)
 	o.Recipes = jobstore.UsedRecipes(delivered, nil)
-	o.note(c.recipes.learn(ctx, store, o.Recipes))
+	o.note(c.recipes.Learn(ctx, store, o.Recipes))
 	return o, nil
 }
 

@@ -74,8 +74,8 @@ func TestStationsAndRecipes(t *testing.T) {
 	p.json("/api/v1/stations", &stations)
 	limit := int64(2)
 	if diff := cmp.Diff([]Station{
-		{Scope: "cell-07", State: "active", Orders: 2, Counts: []StateCount{{"NotAllowedToStart", 1}, {"Running", 1}}, MaxJobOrders: &limit, WorkMasters: []string{"WM-1"}},
-		{Scope: "cell-08", State: "active", Counts: []StateCount{}, WorkMasters: []string{"WM-0", "WM-1", "WM-PLC"}},
+		{jobstore.StationInfo{Scope: "cell-07", State: "active", Orders: 2, MaxJobOrders: &limit, WorkMasters: []string{"WM-1"}}, []StateCount{{"NotAllowedToStart", 1}, {"Running", 1}}},
+		{jobstore.StationInfo{Scope: "cell-08", State: "active", WorkMasters: []string{"WM-0", "WM-1", "WM-PLC"}}, []StateCount{}},
 	}, stations.Stations); diff != "" {
 		t.Error(diff)
 	}
@@ -120,9 +120,7 @@ func TestStationsAndRecipes(t *testing.T) {
 	testenv.Take(t, "the page is told of what was delivered", page)
 
 	p.srv.Must(t, "DEL", p.prefix+":wmx:content:"+contentOf(p, "WM-1", "cell-08"))
-	p.console.recipes.mu.Lock()
-	p.console.recipes.of = nil // as in a console that has just begun
-	p.console.recipes.mu.Unlock()
+	p.console.recipes.Forget() // as in a console that has just begun
 	p.has("/recipes", "cannot be read", "is missing, though it is what scope")
 	p.has("/recipes/WM-1", "cannot be read")
 	p.has("/stations/cell-08", "cannot be read")

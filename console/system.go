@@ -1,17 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/taktworks/takt/internal/telemetry"
+	"github.com/taktworks/takt/internal/survey"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/task"
 	"github.com/taktworks/takt/workflow"
@@ -36,40 +36,18 @@ var systemActions = []action{
 	{"/system/dead/{stream}/clear", "dead.clear", Admin, askClear, letters((*jobstore.Store).DeleteLettersUntil)},
 }
 
-// survey is something that is found out on demand, once at a time for all browsers.
-type survey[T any] struct {
-	run    func(ctx context.Context) ([]T, error) // nil: this console does not know how
-	within time.Duration
-	asked  chan struct{}
-
-	mu    sync.Mutex
-	state Survey[T]
-}
-
-// Survey is how far one is, and what the last one found.
-type Survey[T any] struct {
-	Began   time.Time `json:"began,omitzero"` // of the one that goes on; zero: none does
-	Ended   time.Time `json:"ended,omitzero"` // of the last one; zero: there was none
-	Seconds float64   `json:"seconds"`        // that it took
-	Problem string    `json:"problem,omitempty"`
-	Total   int       `json:"total"`
-	Found   []T       `json:"found"` // at most 1,000
-}
-
 // Bounds of what looks at the whole system.
 const (
 	doctorWithin = 10 * time.Second
 	doctorEvery  = time.Minute // while a browser shows the page
 	checkWithin  = time.Minute
-	foundKept    = 1000
-	foundShown   = 50
 )
 
 func (c *Console) surveys() {
-	c.doctor = survey[jobstore.Diagnosis]{run: c.o.Doctor, within: doctorWithin, asked: make(chan struct{}, 1)}
-	c.check = survey[jobstore.Violation]{within: checkWithin, asked: make(chan struct{}, 1)}
+	c.doctor = survey.New(doctorWithin, c.o.Doctor)
+	c.check = survey.New[jobstore.Violation](checkWithin, nil)
 	if c.o.Check != nil {
-		c.check.run = func(ctx context.Context) ([]jobstore.Violation, error) {
+		c.check.Run = func(ctx context.Context) ([]jobstore.Violation, error) {
 			store, err := c.needStore()
 			if err != nil {
 				return nil, err
@@ -79,58 +57,15 @@ func (c *Console) surveys() {
 	}
 }
 
-// ask begins one, unless one goes on.
-func (s *survey[T]) ask() (begun bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if begun = s.state.Began.IsZero() && s.run != nil; begun {
-		s.state.Began = time.Now().UTC()
-		s.asked <- struct{}{} // has room, for none goes on
-	}
-	return begun
-}
-
-// now is how far it is; nil: this console does not know how.
-func (s *survey[T]) now() *Survey[T] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.run == nil {
-		return nil
-	}
-	state := s.state
-	return &state
-}
-
-// serve does what is asked for until ctx ends.
-func (s *survey[T]) serve(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.asked:
-		}
-		within, cancel := context.WithTimeout(ctx, s.within)
-		found, err := s.run(within)
-		cancel()
-		s.mu.Lock()
-		end := Survey[T]{Ended: time.Now().UTC(), Total: len(found), Found: append([]T{}, found[:min(len(found), foundKept)]...)}
-		if end.Seconds = end.Ended.Sub(s.state.Began).Round(10 * time.Millisecond).Seconds(); err != nil {
-			end.Problem = telemetry.Hide(err.Error())
-		}
-		s.state = end
-		s.mu.Unlock()
-	}
-}
-
 // System is how Takt itself is.
 type System struct {
 	*Frame
-	Takt     string                      `json:"version"` // of this console
-	Go       string                      `json:"go"`
-	Doctor   *Survey[jobstore.Diagnosis] `json:"doctor,omitempty"`
-	Check    *Survey[jobstore.Violation] `json:"check,omitempty"`
-	Settings []Setting                   `json:"settings,omitempty"` // for operators
-	Dead     []DeadPart                  `json:"dead"`
+	Takt     string                            `json:"version"` // of this console
+	Go       string                            `json:"go"`
+	Doctor   *survey.State[jobstore.Diagnosis] `json:"doctor,omitempty"`
+	Check    *survey.State[jobstore.Violation] `json:"check,omitempty"`
+	Settings []Setting                         `json:"settings,omitempty"` // for operators
+	Dead     []DeadPart                        `json:"dead"`
 	jobstore.Condition
 	Letters int64 `json:"dead_letters"`
 }
@@ -144,10 +79,10 @@ type DeadPart struct {
 }
 
 func (c *Console) system(ctx context.Context, r *http.Request) (shown, error) {
-	if last := c.doctor.now(); last != nil && time.Since(last.Ended) > doctorEvery {
-		c.doctor.ask()
+	if last := c.doctor.Now(); last != nil && time.Since(last.Ended) > doctorEvery {
+		c.doctor.Ask()
 	}
-	o := &System{Frame: c.newFrame("System", "System"), Takt: c.o.Version, Go: runtime.Version(), Doctor: c.doctor.now(), Check: c.check.now()}
+	o := &System{Frame: c.newFrame("System", "System"), Takt: c.o.Version, Go: runtime.Version(), Doctor: c.doctor.Now(), Check: c.check.Now()}
 	o.polled(r)
 	if o.Visitor = visitorOf(ctx); o.May("operator") {
 		o.Settings = c.o.Settings
@@ -174,31 +109,11 @@ func (o *System) Defaults() []Setting {
 
 func isDefault(s Setting) bool { return s.Origin == "default" }
 
-// Holds says what is in a stream.
-func (o *System) Holds(stream string) string {
-	return map[string]string{
-		"sfc:work": "job orders that the engine is to start or go on with", "sfc:outbox": "commands to equipment", "event:receiver:list": "status events to send",
-		"joborder:changes:_global": "changes for the retained topics; the last 5,000 stay",
-	}[stream]
-}
-
-// Shown are the findings of a check that the page has.
-func (s *Survey[T]) Shown() []T { return s.Found[:min(len(s.Found), foundShown)] }
-
-// Left is how many more there are.
-func (s *Survey[T]) Left() int { return s.Total - len(s.Shown()) }
-
-// deadHolds says what is in the streams of dead letters.
-var deadHolds = map[string]string{
-	"intake:dead": "commands, answers, events and timers that could not be handled", "publisher:deadletter": "changes that could not be published",
-	"sfc:work:dead": "work for the engine", "sfc:outbox:dead": "commands to equipment", "event:receiver:list:dead": "status events",
-}
-
 // deadParts counts the dead letters of all parts.
 func (c *Console) deadParts(ctx context.Context, store *jobstore.Store) (parts []DeadPart, err error) {
 	streams, err := store.DeadStreams(ctx)
 	for _, d := range streams {
-		parts = append(parts, DeadPart{d.Name, deadHolds[d.Name], d.Letters, deadPath(d.Name)})
+		parts = append(parts, DeadPart{d.Name, d.Holds, d.Letters, deadPath(d.Name)})
 	}
 	if err == nil && c.tasks.open != nil {
 		part := DeadPart{Name: "tasks", Holds: "tasks that failed for good", Href: "/tasks/dead"}
@@ -228,12 +143,11 @@ type Dead struct {
 	*Frame
 	Parts   []DeadPart        `json:"parts"`
 	Stream  string            `json:"stream"`
-	Letters []jobstore.Letter `json:"letters"`         // the newest first
-	Older   string            `json:"older,omitempty"` // of the parameter before, for those that come next
+	Letters []jobstore.Letter `json:"letters"` // the newest first
+	cursor
 
 	Boards bool     `json:"-"`
 	Rows   []Buried `json:"-"`
-	Back   string   `json:"-"`
 }
 
 // Buried is one dead letter for people.
@@ -251,7 +165,7 @@ const (
 )
 
 func (c *Console) dead(ctx context.Context, r *http.Request) (shown, error) {
-	o := &Dead{Frame: c.newFrame("Dead letters", "System"), Stream: r.FormValue("stream"), Letters: []jobstore.Letter{}, Boards: len(c.o.Boards) > 0}
+	o := &Dead{Frame: c.newFrame("Dead letters", "System"), Stream: r.FormValue("stream"), Letters: []jobstore.Letter{}, Boards: len(c.o.Boards) > 0, cursor: cursorOf(r, "before")}
 	store, err := c.needStore()
 	if err != nil {
 		return nil, err
@@ -259,12 +173,9 @@ func (c *Console) dead(ctx context.Context, r *http.Request) (shown, error) {
 	if o.Parts, err = c.deadParts(ctx, store); err != nil {
 		return nil, away(err)
 	}
-	streams := slices.DeleteFunc(slices.Clone(o.Parts), func(p DeadPart) bool { return deadHolds[p.Name] == "" })
+	streams := slices.DeleteFunc(slices.Clone(o.Parts), func(p DeadPart) bool { return p.Href != deadPath(p.Name) })
 	if o.Stream == "" {
 		o.Stream = streams[max(0, slices.IndexFunc(streams, func(p DeadPart) bool { return p.Letters > 0 }))].Name
-	}
-	if deadHolds[o.Stream] == "" {
-		return nil, &problem{http.StatusNotFound, "No such dead letters", fmt.Sprintf("stream is %.64q: must be one of those that /system/dead lists.", o.Stream)}
 	}
 	id, before := r.FormValue("id"), r.FormValue("before")
 	for name, value := range map[string]string{"id": id, "before": before} {
@@ -277,30 +188,25 @@ func (c *Console) dead(ctx context.Context, r *http.Request) (shown, error) {
 	} else {
 		o.Letters, err = store.Letters(ctx, o.Stream, before, lettersPage+1)
 	}
+	if errors.Is(err, jobstore.ErrNotFound) {
+		return nil, &problem{http.StatusNotFound, "No such dead letters", fmt.Sprintf("stream is %.64q: must be one of those that /system/dead lists.", o.Stream)}
+	}
 	if err != nil {
 		return nil, away(err)
 	}
 	if len(o.Letters) > lettersPage {
 		o.Letters = o.Letters[:lettersPage]
-		o.Older = o.Letters[lettersPage-1].ID
+		o.Next = o.Letters[lettersPage-1].ID
 	}
 	for i := range o.Letters {
 		o.Rows = append(o.Rows, buried(&o.Letters[i]))
 	}
-	o.Back = deadPath(o.Stream)
+	o.filter.Set("stream", o.Stream)
 	return o, nil
 }
 
-// Path leads to the letters of the stream, behind an entry.
-func (o *Dead) Path(before string) string {
-	return deadPath(o.Stream) + "&before=" + url.QueryEscape(before)
-}
-
-// reasonOf are the fields that say why, the most telling first; the others follow by name, the largest texts last.
-var reasonOf = []string{"dead-error", "error", "reason", "dead-reason"}
-
 func buried(l *jobstore.Letter) Buried {
-	b := Buried{ID: l.ID, Time: l.Time, Reason: "no reason is given"}
+	b := Buried{ID: l.ID, Time: l.Time}
 	left := letterShown
 	cut := func(text string) string {
 		if len(text) > left {
@@ -309,24 +215,8 @@ func buried(l *jobstore.Letter) Buried {
 		left = max(left-len(text), 0)
 		return text
 	}
-	for _, name := range reasonOf {
-		if text := l.Fields[name]; text != "" {
-			b.Reason = cut(text)
-			break
-		}
-	}
-	var names []string
-	for name, value := range l.Fields {
-		if value != "" && value != b.Reason {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(x, y string) int {
-		if long := len(l.Fields[x])/200 - len(l.Fields[y])/200; long != 0 {
-			return long
-		}
-		return strings.Compare(x, y)
-	})
+	reason, names := l.Read()
+	b.Reason = cmp.Or(cut(reason), "no reason is given")
 	for _, name := range names {
 		b.Fields = append(b.Fields, Value{Name: cut(name), Text: cut(l.Fields[name])})
 	}
@@ -334,10 +224,10 @@ func buried(l *jobstore.Letter) Buried {
 }
 
 func (c *Console) startCheck(context.Context, *http.Request) (*Result, error) {
-	if c.check.now() == nil {
+	if c.check.Now() == nil {
 		return nil, &problem{http.StatusNotFound, "Not set up", "This console was started without the check; takt check does the same."}
 	}
-	if !c.check.ask() {
+	if !c.check.Ask() {
 		return done("check", "/system", "A check goes on already; its result is shown here once it is over."), nil
 	}
 	return done("check", "/system", "The check has begun; its result is shown here once it is over."), nil
@@ -355,8 +245,9 @@ func askClear(r *http.Request) (question, text string) {
 func letters(remove func(*jobstore.Store, context.Context, string, string) (int64, error)) func(*Console, context.Context, *http.Request) (*Result, error) {
 	return func(c *Console, ctx context.Context, r *http.Request) (*Result, error) {
 		stream, id := r.PathValue("stream"), r.PostForm.Get("id")
-		if deadHolds[stream] == "" || !jobstore.IsEntryID(id) {
-			return nil, &problem{http.StatusBadRequest, "Refused", fmt.Sprintf("%.64q of %.64q is no dead letter: the stream must be one of those of /system/dead, id that of an entry. Nothing was deleted.", id, stream)}
+		refused := &problem{http.StatusBadRequest, "Refused", fmt.Sprintf("%.64q of %.64q is no dead letter: the stream must be one of those of /system/dead, id that of an entry. Nothing was deleted.", id, stream)}
+		if !jobstore.IsEntryID(id) {
+			return nil, refused
 		}
 		store, err := c.needStore()
 		if err != nil {
@@ -364,6 +255,8 @@ func letters(remove func(*jobstore.Store, context.Context, string, string) (int6
 		}
 		n, err := remove(store, ctx, stream, id)
 		switch {
+		case errors.Is(err, jobstore.ErrNotFound):
+			return nil, refused
 		case err != nil:
 			return nil, away(err)
 		case n == 0:

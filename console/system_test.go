@@ -34,7 +34,7 @@ func (p *plant) bury(stream string, fields ...string) string {
 // doctor come by themselves.
 func TestSystem(t *testing.T) {
 	p := newPlant(t)
-	p.console.doctor.run = func(context.Context) ([]jobstore.Diagnosis, error) {
+	p.console.doctor.Run = func(context.Context) ([]jobstore.Diagnosis, error) {
 		return []jobstore.Diagnosis{{Subject: "eviction", Grade: jobstore.Bad, Found: "allkeys-lru <b>", Next: "CONFIG SET maxmemory-policy noeviction"}}, nil
 	}
 	p.console.o.Settings = []Setting{{"redis", "redis://user:***@host", "environment TAKT_REDIS"}, {"long", strings.Repeat("ä", valueShown), "default"}}
@@ -102,10 +102,10 @@ func TestCheck(t *testing.T) {
 	}
 	began, end := make(chan struct{}, 10), make(chan error)
 	var found []jobstore.Violation
-	for i := range foundShown + 1 {
+	for i := range 51 {
 		found = append(found, jobstore.Violation{Key: fmt.Sprintf("key-%02d<b>", i), Problem: "is lost", Next: "report it"})
 	}
-	p.console.check.run = func(context.Context) ([]jobstore.Violation, error) {
+	p.console.check.Run = func(context.Context) ([]jobstore.Violation, error) {
 		began <- struct{}{}
 		err := <-end
 		return found, err
@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 		err   error
 		shows []string
 	}{
-		{nil, []string{"51 found", "key-00&lt;b&gt;", "1 more:"}},
+		{nil, []string{"51 found", "key-00&lt;b&gt;", "1 more are"}},
 		{errors.New("mqtt://u:secret@host does not answer"), []string{"failed: mqtt://u:***@host does not answer"}},
 	} {
 		if i > 0 {
@@ -176,7 +176,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	var page Dead
 	p.json("/api/v1/system/dead?stream=intake:dead", &page)
-	p.json("/api/v1/system/dead?stream=intake:dead&before="+page.Older, &page)
+	p.json("/api/v1/system/dead?stream=intake:dead&before="+page.Next, &page)
 	if len(page.Letters) != lettersPage || page.Letters[0].Fields["dead-error"] != "cause-10" || len(page.Letters[0].Fields["event"]) < 1<<20 {
 		t.Errorf("the second page begins with %.100v", page.Letters[0].Fields["dead-error"])
 	}

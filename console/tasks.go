@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -98,10 +97,12 @@ type Tasks struct {
 	Blocked int64             `json:"blocked"`
 	NextDue time.Time         `json:"next_due,omitzero"`
 	Dead    int64             `json:"dead"`
-	Types   []TaskType        `json:"types"`
+	Types   []task.TypeInfo   `json:"types"`
 	Workers []task.WorkerInfo `json:"workers"` // without Seen
 
-	turned
+	ShownTypes []task.TypeInfo `json:"-"` // those of this page of them
+
+	pager // of the types
 }
 
 // TaskQueue is a queue: Oldest is when its oldest task came into it.
@@ -110,25 +111,11 @@ type TaskQueue struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 
-// TaskType is a type of task: how its tasks ended since the counters were made, and what is set for it.
-type TaskType struct {
-	Name      string `json:"name"`
-	Done      int64  `json:"done"`
-	Dead      int64  `json:"dead"`
-	Cancelled int64  `json:"cancelled"`
-	Retried   int64  `json:"retried"`
-	Blocked   int64  `json:"blocked"`
-	Workers   int    `json:"workers"` // that live and have a handler for it
-	Paused    bool   `json:"paused,omitempty"`
-	Disabled  bool   `json:"disabled,omitempty"` // by the configuration
-	Limits    string `json:"limits,omitempty"`   // that the configuration sets; "" = those of the program
-}
-
 // Bounds of what the pages of tasks show; JSON has all but further pages of lists.
 const (
 	taskQueuesShown = 24
 	typesShown      = 40
-	workersShown    = 25 // and runs
+	taskRunsShown   = 25
 	tasksShown      = 40
 	lettersShown    = 25
 	nameShown       = 80  // bytes of an id or a name
@@ -138,6 +125,10 @@ const (
 func (c *Console) tasksPage(ctx context.Context, client *task.Client, r *http.Request) (shown, error) {
 	o := &Tasks{Frame: c.newFrame("Tasks", "Tasks")}
 	o.polled(r)
+	var err error
+	if o.pager, err = pagerOf(r); err != nil {
+		return nil, err
+	}
 	s, err := client.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -161,67 +152,22 @@ func (c *Console) tasksPage(ctx context.Context, client *task.Client, r *http.Re
 		o.Waiting, o.Running = o.Waiting+q.Waiting, o.Running+q.Running
 		o.Queues = append(o.Queues, one)
 	}
-	o.Types = taskTypes(&s, o.Workers, config)
+	o.Types = task.Types(&s, o.Workers, config)
 	for i := range o.Workers {
 		o.Workers[i].Seen = time.Time{} // it changes while nothing happens
 	}
-	return o, o.turn(r, "/tasks?", len(o.Types), typesShown)
+	from, to := o.turn(len(o.Types), typesShown)
+	o.ShownTypes = o.Types[from:to]
+	return o, nil
 }
 
-// taskTypes are the types that counters, the configuration and workers know of.
-func taskTypes(s *task.Stats, workers []task.WorkerInfo, config task.Config) []TaskType {
-	served := make(map[string]int)
-	for name := range s.ByType {
-		served[name] = 0
-	}
-	for name := range config.Common {
-		served[name] = 0
-	}
-	for _, name := range s.Paused {
-		served[name] = 0
-	}
-	for _, w := range workers {
-		for _, name := range w.Types {
-			if w.Alive {
-				served[name]++
-			}
-		}
-	}
-	types := make([]TaskType, 0, len(served))
-	for _, name := range slices.Sorted(maps.Keys(served)) {
-		n, set := s.ByType[name], config.For(name, "")
-		t := TaskType{Name: name, Done: n[task.Done], Dead: n[task.Dead], Cancelled: n[task.Cancelled], Retried: n[task.Retried], Blocked: n[task.Blocked], Workers: served[name], Disabled: !set.IsEnabled()}
-		t.Paused = !t.Disabled && slices.Contains(s.Paused, name)
-		var limits []string
-		if set.ConcurrencyLimit != nil {
-			limits = append(limits, fmt.Sprintf("%d at once", *set.ConcurrencyLimit))
-		}
-		if set.RateLimit != nil && set.RateWindow != nil {
-			limits = append(limits, fmt.Sprintf("%d in %v", *set.RateLimit, *set.RateWindow))
-		}
-		if set.MaxRetries != nil {
-			limits = append(limits, fmt.Sprintf("%d retries", *set.MaxRetries))
-		}
-		if set.Timeout != nil {
-			limits = append(limits, fmt.Sprintf("time-out %v", *set.Timeout))
-		}
-		t.Limits = strings.Join(limits, ", ")
-		types = append(types, t)
-	}
-	return types
-}
-
-// ShownQueues leaves out idle queues if there are too many; ShownTypes are those of this page of them.
+// ShownQueues leaves out idle queues if there are too many.
 func (o *Tasks) ShownQueues() []TaskQueue {
 	if len(o.Queues) <= taskQueuesShown {
 		return o.Queues
 	}
 	busy := slices.DeleteFunc(slices.Clone(o.Queues), func(q TaskQueue) bool { return q.Waiting+q.Running == 0 && !q.Paused && q.Rate == 0 })
 	return busy[:min(len(busy), taskQueuesShown)]
-}
-func (o *Tasks) ShownTypes() []TaskType { return o.Types[o.from:o.to] }
-func (o *Tasks) ShownWorkers() []task.WorkerInfo {
-	return o.Workers[:min(len(o.Workers), workersShown)]
 }
 
 // Runs are those that run longest.
@@ -232,42 +178,13 @@ func (o *Tasks) Runs() (all []workerRun) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b workerRun) int { return a.Started.Compare(b.Started) })
-	return all[:min(len(all), workersShown)]
+	return all[:min(len(all), taskRunsShown)]
 }
 
 type workerRun struct {
 	task.RunInfo
 	Worker string
 }
-
-// turned is a part of a list that has pages by number.
-type turned struct {
-	Page     int `json:"page"` // from 1
-	Pages    int `json:"pages"`
-	from, to int
-	path     string // to which page=NUMBER is added
-}
-
-// turn finds the part of n that the request asks for.
-func (p *turned) turn(r *http.Request, path string, n, per int) error {
-	p.Page, p.Pages, p.path = 1, max(1, (n+per-1)/per), path
-	if text := r.FormValue("page"); text != "" {
-		at, err := strconv.Atoi(text)
-		if err != nil || at < 1 {
-			return &problem{http.StatusBadRequest, "No such page", fmt.Sprintf("page is %q: must be a number from 1", text)}
-		}
-		p.Page = min(at, p.Pages)
-	}
-	p.from = (p.Page - 1) * per
-	p.to = min(p.from+per, n)
-	return nil
-}
-
-// Back is the address of this page; Turned is that of another one, Before and After are those beside this one.
-func (p *turned) Back() string         { return p.Turned(p.Page) }
-func (p *turned) Turned(to int) string { return p.path + "page=" + strconv.Itoa(to) }
-func (p *turned) Before() int          { return p.Page - 1 }
-func (p *turned) After() int           { return p.Page + 1 }
 
 // taskPath is the page of a task, by its id or reference, groupPath that of a group.
 func taskPath(ref string) string { return "/tasks/one?ref=" + url.QueryEscape(ref) }

@@ -117,12 +117,12 @@ func TestTasks(t *testing.T) {
 		p.json("/api/v1/tasks", &all)
 		return len(all.Workers) == 1 && len(all.Workers[0].Running) == 1
 	})
-	types := make(map[string]TaskType)
+	types := make(map[string]task.TypeInfo)
 	for _, typ := range all.Types {
 		types[typ.Name] = typ
 	}
 	if all.Waiting != 1 || all.Running != 1 || all.Delayed != 1 || all.Dead != 1 || len(all.Queues) != 9 || all.Workers[0].Slots[task.Medium] != 2 || !all.Workers[0].Alive ||
-		types["cell:Weigh"] != (TaskType{Name: "cell:Weigh", Done: 1, Workers: 1, Limits: "4 at once"}) || types["cell:Drill"].Dead != 1 || !types["cell:Off"].Disabled {
+		types["cell:Weigh"] != (task.TypeInfo{Name: "cell:Weigh", Done: 1, Workers: 1, Limits: "4 at once"}) || types["cell:Drill"].Dead != 1 || !types["cell:Off"].Disabled {
 		t.Errorf("%+v", all)
 	}
 	if text := p.get("/api/v1/tasks", http.StatusOK); strings.Contains(text, "oldest_ns") || strings.Contains(text, `"seen"`) {
@@ -164,6 +164,12 @@ func TestTasks(t *testing.T) {
 			t.Errorf("list%s: %v, want %v", query, ids, want)
 		}
 	}
+	brief := send(p, okType, 4, task.In(time.Hour), task.Keep(0)).String()
+	_, h, _ := p.request(http.MethodPost, "/tasks/one/run", url.Values{"ref": {brief}, "back": {taskPath(brief)}}, nil)
+	testenv.Eventually(t, "the page of a task that left nothing says what was done and how it may have ended", func() bool {
+		status, _, body := p.request(http.MethodGet, h.Get("Location"), nil, nil)
+		return status == http.StatusNotFound && strings.Contains(body, "is due now") && strings.Contains(body, "ended without a trace") && strings.Contains(body, "takt task watch")
+	})
 	// A page is told once what it shows has changed.
 	page := p.stream(p.eventsOf(p.get(taskPath(wait.String()), http.StatusOK)), "")
 	p.post("/tasks/one/cancel", url.Values{"ref": {wait.String()}, "sure": {"yes"}})
@@ -287,11 +293,11 @@ func TestGroupsSchedulesLocks(t *testing.T) {
 		p.json("/api/v1"+groupPath(g.ID), &group)
 		return group.Group.Remaining == 2 && group.Children[2].State == task.StateRunning
 	})
-	if c := group.Children; c[0].State != task.StateDone || c[1].State != task.StateDead || !strings.Contains(c[1].Error, "broke") || group.Workers[c[2].ID] != "worker-1" || c[3].State != "" {
+	if c := group.Children; c[0].State != task.StateDone || c[1].State != task.StateDead || !strings.Contains(c[1].Error, "broke") || c[1].Name != "cell:Drill" || c[2].Worker != "worker-1" || c[2].Name != "cell:Rest" || c[3].State != task.StateWaiting || c[3].Name != "cell:Rest" {
 		t.Errorf("%+v", c)
 	}
 	body := p.get(groupPath(g.ID), http.StatusOK)
-	for _, want := range []string{"2 remain", "1 of 4 done, 1 failed", "Cancel…", taskPath(g.ChildID(3)), "not ended"} {
+	for _, want := range []string{"2 remain", "1 of 4 done, 1 failed", "Cancel…", taskPath(g.ChildID(3)), "waiting</span>", "cell:Rest on worker-1"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page of the group lacks %s", want)
 		}
@@ -307,7 +313,7 @@ func TestGroupsSchedulesLocks(t *testing.T) {
 	testenv.Must(t, p.tasks.AddSchedule(t.Context(), task.ScheduleEntry{Name: "morning/7", Task: "cell:Weigh", Spec: "cron TZ=Europe/Berlin 0 6 * * *"}))
 	var schedules TaskSchedules
 	p.json("/api/v1/tasks/schedules", &schedules)
-	if s := schedules.Schedules[0]; s.Name != "morning/7" || s.Zone != "Europe/Berlin" || schedules.Leader != "" {
+	if s := schedules.Schedules[0]; s.Name != "morning/7" || schedules.Leader != "" {
 		t.Errorf("%+v", schedules)
 	}
 	for _, c := range []struct{ what, shows string }{
@@ -320,7 +326,7 @@ func TestGroupsSchedulesLocks(t *testing.T) {
 		t.Errorf("run of an unknown schedule: %d", status)
 	}
 	p.json("/api/v1/tasks/schedules", &schedules)
-	if slots := schedules.Schedules[0].Slots; len(slots) != taskSlotsShown || slots[0].Hour() != 6 {
+	if slots := schedules.Schedules[0].Slots; len(slots) != taskSlotsShown || slots[0].Hour() != 6 || !strings.Contains(p.get("/tasks/schedules", http.StatusOK), ">Europe/Berlin<") {
 		t.Errorf("slots %v", slots)
 	}
 

@@ -20,20 +20,17 @@ type TaskList struct {
 	Tasks   []task.Task       `json:"tasks,omitempty"` // without arguments of more than valueShown bytes, as the next
 	Letters []task.DeadLetter `json:"letters,omitempty"`
 	Total   int64             `json:"total,omitempty"` // dead letters, whatever the filter
-	Next    string            `json:"next,omitempty"`  // parameter after of the next page; "" = this is the last
-	First   bool              `json:"-"`               // there is no page before
-
-	path string
+	cursor
 }
 
 func (c *Console) newList(title string, r *http.Request) *TaskList {
 	q := r.URL.Query()
-	return &TaskList{Frame: c.newFrame(title, "Tasks"), State: q.Get("state"), Queue: q.Get("queue"), Type: q.Get("type"), Reason: q.Get("reason"), First: q.Get("after") == ""}
+	return &TaskList{Frame: c.newFrame(title, "Tasks"), State: q.Get("state"), Queue: q.Get("queue"), Type: q.Get("type"), Reason: q.Get("reason"), cursor: cursorOf(r, "after", "state", "queue", "type", "reason")}
 }
 
 func (c *Console) taskList(ctx context.Context, client *task.Client, r *http.Request) (shown, error) {
 	o := c.newList("List of tasks", r)
-	o.path, o.Ticks = "/tasks/list", true // it may read thousands of messages: not each second
+	o.Ticks = true // it may read thousands of messages: not each second
 	list, err := client.List(ctx, task.Filter{State: task.State(o.State), Queue: task.Queue(o.Queue), Name: o.Type, Limit: tasksShown, After: r.FormValue("after")})
 	o.Tasks, o.Next = list.Tasks, list.Next
 	for i := range o.Tasks {
@@ -49,16 +46,6 @@ func lighten(t *task.Task) {
 	}
 }
 
-// lastError is what a task failed with last.
-func lastError(t *task.Task) string {
-	if t.Error != nil {
-		return t.Error.Message
-	} else if n := len(t.History); n > 0 {
-		return t.History[n-1].Error
-	}
-	return ""
-}
-
 // States are those of a list, to choose from; Queues those of the built-in sizes.
 func (o *TaskList) States() []task.State {
 	return []task.State{task.StateWaiting, task.StateRunning, task.StateDelayed, task.StateBlocked, task.StateDead}
@@ -72,24 +59,8 @@ func (o *TaskList) Queues() (all []string) {
 	return all
 }
 
-// Link is the address of the list from a cursor on, "" = from its beginning; All that of the question whether to requeue or delete all that the filter means.
-func (o *TaskList) Link(after string) string { return o.path + "?" + o.form(after).Encode() }
-func (o *TaskList) All(what string) string {
-	return o.path + "/all/" + what + "?" + o.form("").Encode()
-}
-
-// Filtered tells whether the filter leaves any out.
-func (o *TaskList) Filtered() bool { return len(o.form("")) > 0 }
-
-func (o *TaskList) form(after string) url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{"state": o.State, "queue": o.Queue, "type": o.Type, "reason": o.Reason, "after": after} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	return q
-}
+// All is the address of the question whether to requeue or delete all that the filter means.
+func (o *TaskList) All(what string) string { return o.Path + "/all/" + what + query(o.filter) }
 
 func deadFilter(q url.Values) task.DeadFilter {
 	return task.DeadFilter{Name: q.Get("type"), Reason: q.Get("reason"), Queue: task.Queue(q.Get("queue"))}
@@ -97,7 +68,6 @@ func deadFilter(q url.Values) task.DeadFilter {
 
 func (c *Console) deadList(ctx context.Context, client *task.Client, r *http.Request) (shown, error) {
 	o := c.newList("Dead letters", r)
-	o.path = "/tasks/dead"
 	o.polled(r)
 	f := deadFilter(r.URL.Query())
 	f.After, f.Limit = r.FormValue("after"), lettersShown
@@ -130,13 +100,12 @@ func (c *Console) askDead(ctx context.Context, client *task.Client, r *http.Requ
 		text += "at least "
 	}
 	text += fmt.Sprint(len(list.Letters))
-	form := l.form("")
 	for _, name := range []string{"type", "reason", "queue"} {
-		if form.Has(name) {
-			text += fmt.Sprintf(", %s %s", name, clipped(form.Get(name), nameShown))
+		if l.filter.Has(name) {
+			text += fmt.Sprintf(", %s %s", name, clipped(l.filter.Get(name), nameShown))
 		}
 	}
-	return &AskPage{Frame: l.Frame, Question: "Do this to all of them?", Text: text + ".", Action: r.URL.Path, Form: form, Back: "/tasks/dead"}, nil
+	return &AskPage{Frame: l.Frame, Question: "Do this to all of them?", Text: text + ".", Action: r.URL.Path, Form: l.filter, Back: "/tasks/dead"}, nil
 }
 
 // allDead does something with all letters of a filter.

@@ -434,7 +434,7 @@ func TestAudit(t *testing.T) {
 		for _, e := range page.Records {
 			seen[e.ID] = true
 		}
-		if next = page.Older; next == "" {
+		if next = page.Next; next == "" {
 			break
 		}
 	}
@@ -452,7 +452,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	g.json("/api/v1/audit?user=user-7", &one)
-	if len(one.Records) != 2 || one.Older != "" {
+	if len(one.Records) != 2 || one.Next != "" {
 		t.Errorf("%d entries of one user", len(one.Records))
 	}
 }

@@ -1,6 +1,7 @@
 package jobhistory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -96,6 +97,23 @@ func (d *Drawing) Options(s *State) chart.Options {
 		Live:  &chart.Live{Execution: s.Execution, Now: s.Installation, Waits: waits},
 		Title: fmt.Sprintf("Job order %s at %s", d.id, s.Time.Format(time.RFC3339)),
 	}
+}
+
+// RunBar is a run as one bar of a Gantt chart that begins with it: until now, or until it was over. Its end is zero while it goes on.
+func RunBar(x *recipe.Execution, now time.Time) (start, end time.Time, bar chart.Bar) {
+	start = time.UnixMilli(cmp.Or(x.BegunAt, x.StartedAt)).UTC()
+	bar = chart.Bar{State: "active", To: max(0, now.Sub(start))}
+	if x.EndedAt > 0 {
+		bar.To = time.Duration(max(0, x.EndedAt-x.StartedAt)) * time.Millisecond
+		end, bar.State = start.Add(bar.To), "done"
+	}
+	switch {
+	case x.Failed:
+		bar.State = "failed"
+	case x.Paused:
+		bar.State = "paused"
+	}
+	return start, end, bar
 }
 
 // Bars are the attempts of the actions of the last run in entries, and until at those under way, for a Gantt chart: a lane for each action, in the order in which they began. The name of

@@ -25,6 +25,7 @@ type Condition struct {
 // StreamInfo is one stream that processes read.
 type StreamInfo struct {
 	Name    string    `json:"name"`            // key below the prefix
+	Holds   string    `json:"holds"`           // in words
 	Reader  string    `json:"reader"`          // consumer group, or the role whose holder reads it
 	Entries int64     `json:"entries"`         // that it has
 	Lag     int64     `json:"lag"`             // that no process has taken; of the changes at most MaxLag
@@ -46,7 +47,8 @@ type InstanceInfo struct {
 
 // DeadStream is a stream of dead letters.
 type DeadStream struct {
-	Name    string `json:"name"` // key below the prefix
+	Name    string `json:"name"`  // key below the prefix
+	Holds   string `json:"holds"` // in words
 	Letters int64  `json:"letters"`
 }
 
@@ -56,11 +58,13 @@ const globalCursor = "_global"
 // RoleSweeper is the role of the one process that repairs what crashes left.
 const RoleSweeper = "sfc-sweeper"
 
-// deadStreams are the keys of the streams of dead letters.
+// deadStreams are the keys of the streams of dead letters, and deadHolds what is in them.
 func (s *Store) deadStreams() []string {
 	k := s.keys
 	return []string{k.IntakeDead(), k.PublisherDeadLetter(), k.DeadLetter(k.SfcWork()), k.DeadLetter(k.SfcOutbox()), k.DeadLetter(k.EventReceiver())}
 }
+
+var deadHolds = [...]string{"commands, answers, events and timers that could not be handled", "changes that could not be published", "work for the engine", "commands to equipment", "status events"}
 
 func (s *Store) shortName(key string) string { return strings.TrimPrefix(key, s.keys.Prefix()+":") }
 
@@ -77,8 +81,10 @@ func (s *Store) Condition(ctx context.Context) (c Condition, err error) {
 	b, k := s.rdb.B(), s.keys
 	c.Instances = []InstanceInfo{}
 	c.Streams = []StreamInfo{
-		{Name: s.shortName(k.SfcWork()), Reader: groupSFC}, {Name: s.shortName(k.SfcOutbox()), Reader: groupOutbox},
-		{Name: s.shortName(k.EventReceiver()), Reader: RoleEvents}, {Name: s.shortName(k.ChangesAll()), Reader: RolePublisher},
+		{Name: s.shortName(k.SfcWork()), Holds: "job orders that the engine is to start or go on with", Reader: groupSFC},
+		{Name: s.shortName(k.SfcOutbox()), Holds: "commands to equipment", Reader: groupOutbox},
+		{Name: s.shortName(k.EventReceiver()), Holds: "status events to send", Reader: RoleEvents},
+		{Name: s.shortName(k.ChangesAll()), Holds: "changes for the retained topics; the last 5,000 stay", Reader: RolePublisher},
 	}
 	oldest := func(in *StreamInfo) func(rueidis.RedisResult) error {
 		return func(r rueidis.RedisResult) error {
@@ -198,13 +204,31 @@ type Letter struct {
 	Fields map[string]string `json:"fields"`
 }
 
+// Read is why it is dead, "" = it does not say, and the names of the other fields that are not empty: by name, the largest values last.
+func (l *Letter) Read() (reason string, names []string) {
+	for _, name := range []string{"dead-error", "error", "reason", "dead-reason"} { // the most telling first
+		if reason = cmp.Or(reason, l.Fields[name]); reason != "" {
+			break
+		}
+	}
+	for name, value := range l.Fields {
+		if value != "" && value != reason {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(len(l.Fields[x])/200-len(l.Fields[y])/200, strings.Compare(x, y))
+	})
+	return reason, names
+}
+
 // DeadStreams counts the dead letters. One round trip.
 func (s *Store) DeadStreams(ctx context.Context) ([]DeadStream, error) {
 	all := s.deadStreams()
 	dead := make([]DeadStream, len(all))
 	var l loader
 	for i, key := range all {
-		dead[i].Name = s.shortName(key)
+		dead[i].Name, dead[i].Holds = s.shortName(key), deadHolds[i]
 		l.add(s.rdb.B().Xlen().Key(key).Build(), number(&dead[i].Letters))
 	}
 	if err := l.run(ctx, s.rdb); err != nil {

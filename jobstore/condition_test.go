@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,7 +81,25 @@ func TestLetters(t *testing.T) {
 	}
 	dead, err := s.DeadStreams(t.Context())
 	testenv.Must(t, err)
-	if dead[0] != (jobstore.DeadStream{Name: "intake:dead", Letters: 2}) || len(dead) != 5 {
+	if dead[0] != (jobstore.DeadStream{Name: "intake:dead", Holds: "commands, answers, events and timers that could not be handled", Letters: 2}) || len(dead) != 5 {
 		t.Errorf("%+v", dead)
+	}
+}
+
+// A letter says why it is dead by its most telling field; the others follow by name, the largest last.
+func TestLetterRead(t *testing.T) {
+	for _, c := range []struct {
+		fields map[string]string
+		reason string
+		names  []string
+	}{
+		{map[string]string{"reason": "too large", "dead-error": "no such key", "kind": "command", "empty": ""}, "no such key", []string{"kind", "reason"}},
+		{map[string]string{"dead-reason": "tried ten times", "a": strings.Repeat("x", 500), "b": "y"}, "tried ten times", []string{"b", "a"}},
+		{map[string]string{"kind": "timer"}, "", []string{"kind"}},
+	} {
+		letter := jobstore.Letter{Fields: c.fields}
+		if reason, names := letter.Read(); reason != c.reason || !cmp.Equal(names, c.names) {
+			t.Errorf("%v: %q, %v", c.fields, reason, names)
+		}
 	}
 }

@@ -44,6 +44,30 @@ type Contents struct {
 	IDs    map[isa95.ConfigKind][]string // sorted; of the kinds that were asked for
 }
 
+// StationInfo is what lists say of a station.
+type StationInfo struct {
+	Scope        isa95.Scope `json:"scope"`
+	State        string      `json:"state"`  // active, or retired until the next order
+	Orders       int64       `json:"orders"` // that are not in EndState
+	MaxJobOrders *int64      `json:"max_job_orders,omitempty"`
+	WorkMasters  []string    `json:"work_masters"`
+}
+
+// Station is what lists say of a station with these contents; active as Stations has it.
+func (c *Contents) Station(scope isa95.Scope, active bool) StationInfo {
+	s := StationInfo{Scope: scope, State: "retired", Orders: c.Orders, WorkMasters: c.IDs[isa95.ConfigWorkMaster]}
+	if active {
+		s.State = "active"
+	}
+	if c.Limit >= 0 {
+		s.MaxJobOrders = &c.Limit
+	}
+	return s
+}
+
+// Full tells whether the station takes no further order.
+func (s *StationInfo) Full() bool { return s.MaxJobOrders != nil && s.Orders >= *s.MaxJobOrders }
+
 // Contents reads what scopes have of kinds, of which isa95.ConfigJobAcceptance has no ids. A scope that has nothing is there, too.
 func (s *Store) Contents(ctx context.Context, scopes []isa95.Scope, kinds ...isa95.ConfigKind) (map[isa95.Scope]*Contents, error) {
 	all := make(map[isa95.Scope]*Contents, len(scopes))

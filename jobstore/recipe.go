@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/recipe"
@@ -62,6 +63,29 @@ type RecipeFacts struct {
 	Actions     int    `json:"actions"`
 	Errors      int    `json:"errors"` // findings of recipe.Check, which passes over unknown members: what was taken was judged then
 	Warnings    int    `json:"warnings"`
+}
+
+// Begun fills in what orders in execution began with, of at most most of them; the others are left out of the orders that it returns, and counted in passed. Documents that cannot be read are
+// joined to the error.
+func (s *Store) Begun(ctx context.Context, orders []RecipeOrder, most int) (all []RecipeOrder, passed int, err error) {
+	var runs []isa95.JobOrderID
+	for _, o := range orders {
+		if top, _, _ := strings.Cut(o.State, "_"); top == isa95.Running || top == isa95.Interrupted {
+			if len(runs) == most {
+				passed++
+				continue
+			}
+			runs = append(runs, isa95.JobOrderID(o.ID))
+		}
+		all = append(all, o)
+	}
+	executions, err := s.Executions(ctx, runs)
+	for i := range all {
+		if x := executions[isa95.JobOrderID(all[i].ID)]; x != nil {
+			all[i].Begun, all[i].WorkMaster = x.Recipe, isa95.WorkMasterID(x.WorkMasterID)
+		}
+	}
+	return all, passed, err
 }
 
 func (f *RecipeFacts) learn(text []byte, foreign bool) {

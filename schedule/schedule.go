@@ -68,6 +68,17 @@ func WithAnchor(s Schedule, t time.Time) Schedule {
 	return a.withAnchor(t)
 }
 
+// ZoneOf is the time zone whose clocks and calendar s goes by, UTC if it has none.
+func ZoneOf(s Schedule) *time.Location {
+	switch s := s.(type) {
+	case *cron:
+		return s.wall.zone
+	case *rrule:
+		return s.wall.zone
+	}
+	return time.UTC
+}
+
 // The years in which anchors may lie. Earlier ones have no use, and their local times are not those of clocks.
 var (
 	firstAnchor = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)

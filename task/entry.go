@@ -73,6 +73,18 @@ type ScheduleInfo struct {
 	Failed  int64 `json:"failed"`
 }
 
+// Upcoming are the slots that are due next, at most n, in the time zone of the schedule. There are none while it is paused, or does not fire for another reason.
+func (i *ScheduleInfo) Upcoming(n int) (slots []time.Time) {
+	s, err := i.schedule()
+	if err != nil || i.State != ScheduleActive || i.Paused {
+		return nil
+	}
+	for at, ok := i.Next, !i.Next.IsZero(); ok && len(slots) < n; at, ok = s.Next(at) {
+		slots = append(slots, at.In(schedule.ZoneOf(s)))
+	}
+	return slots
+}
+
 // scheduleDoc is an entry as it is stored.
 type scheduleDoc struct {
 	ScheduleInfo

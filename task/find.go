@@ -83,38 +83,48 @@ func (c *Client) FindNear(ctx context.Context, ref Ref) (Task, error) {
 
 // peek looks at both ends of the places where a task waits. Two round trips, three if it is there.
 func (f *finder) peek(ctx context.Context) (*Task, error) {
-	all, err := f.c.queues(ctx)
+	tasks, err := f.c.peek(ctx, f.id, 10)
+	for i := range tasks {
+		switch t := &tasks[i]; {
+		case !t.shows(f.id):
+		case t.State == StateDelayed:
+			return f.blocked(ctx, t)
+		default:
+			return f.held(ctx, t)
+		}
+	}
+	return nil, err
+}
+
+// peek finds tasks whose messages hold a text, at both ends of the queues and of the delayed set: waiting, though a worker may hold one, and delayed, though one may be blocked. Two round trips.
+func (c *Client) peek(ctx context.Context, text string, most int) (tasks []Task, err error) {
+	all, err := c.queues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	keys := []string{f.c.keys.TaskDelayed()}
+	keys := []string{c.keys.TaskDelayed()}
 	for _, q := range all {
-		keys = append(keys, f.c.keys.TaskStream(string(q)))
+		keys = append(keys, c.keys.TaskStream(string(q)))
 	}
-	finds, err := peekScript.Run(ctx, f.c.rdb, keys, f.id, strconv.Itoa(peeked)).ToArray()
-	if err != nil {
-		return nil, err
-	}
+	finds, err := peekScript.Run(ctx, c.rdb, keys, text, strconv.Itoa(peeked), strconv.Itoa(most)).ToArray()
 	for _, find := range finds {
 		words, err := find.AsStrSlice()
 		if err != nil {
 			return nil, err
 		}
 		if at, _ := strconv.Atoi(words[0]); at > 1 {
-			if view := inQueue(all[at-2], words[1], words[2]); view.shows(f.id) {
-				return f.entry(ctx, all[at-2], rueidis.XRangeEntry{ID: words[1], FieldValues: map[string]string{"data": words[2]}})
-			}
+			tasks = append(tasks, inQueue(all[at-2], words[1], words[2]))
 			continue
 		}
 		score, err := strconv.ParseFloat(words[1], 64)
 		if err != nil {
 			return nil, err
 		}
-		if t := f.delayed(words[2], score); t != nil {
-			return f.blocked(ctx, t)
-		}
+		t := viewOf(words[2])
+		t.State, t.Due = StateDelayed, dueOf(score)
+		tasks = append(tasks, t)
 	}
-	return nil, nil
+	return tasks, err
 }
 
 // finder looks for one task.
@@ -185,15 +195,20 @@ func (f *finder) entry(ctx context.Context, q Queue, e rueidis.XRangeEntry) (*Ta
 	if !t.shows(f.id) {
 		return nil, nil
 	}
+	return f.held(ctx, &t)
+}
+
+// held says which worker holds a task of a queue.
+func (f *finder) held(ctx context.Context, t *Task) (*Task, error) {
 	t.State = StateWaiting
-	page, err := f.c.holders(ctx, f.c.keys.TaskStream(string(q)), e.ID, e.ID, 1)
+	page, err := f.c.holders(ctx, f.c.keys.TaskStream(string(t.Queue)), t.Entry, t.Entry, 1)
 	if err != nil {
 		return nil, err
 	}
 	if len(page) == 1 {
 		t.heldBy(page[0], f.now)
 	}
-	return &t, nil
+	return t, nil
 }
 
 // delayed is the task of a member of the delayed set, if it is the one.

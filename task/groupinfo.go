@@ -81,14 +81,17 @@ func (c *Client) Group(ctx context.Context, id string) (GroupInfo, error) {
 
 // Child is a child of a group.
 type Child struct {
-	ID    string `json:"id"`
-	State State  `json:"state,omitempty"` // done, dead, cancelled or blocked; "" = it waits, runs or is delayed, and FindNear knows which
-	Error string `json:"error,omitempty"` // why it failed
+	ID     string `json:"id"`
+	Name   string `json:"name,omitempty"`   // of its type; "" = not known: nothing keeps it of one that is done
+	State  State  `json:"state,omitempty"`  // "" = it has not ended, and is not near an end of the places where tasks wait
+	Worker string `json:"worker,omitempty"` // that runs it, as that said last
+	Error  string `json:"error,omitempty"`  // why it failed
 	// Inner is the group that takes its place, if it was spawned with Inherit and without GroupID: ID, Children, OK, Failed and Fired of it.
 	Inner *GroupInfo `json:"inner,omitempty"`
 }
 
-// GroupChildren are at most 500 children of a group, from the place from on. ErrNotFound: there is no group of that id, or not any more. Seven commands, three round trips.
+// GroupChildren are at most 500 children of a group, from the place from on. ErrNotFound: there is no group of that id, or not any more. As FindNear it looks
+// for those that have not ended at both ends of the places where tasks wait, and among what workers said last, so one that just began may still be waiting. At most 14 commands.
 func (c *Client) GroupChildren(ctx context.Context, id string, from, most int) ([]Child, error) {
 	if from < 0 || most < 1 || most > resultPage {
 		return nil, fmt.Errorf("task: children of group %s: %d from %d on: want 1 to %d, from 0 on", id, most, from, resultPage)
@@ -105,8 +108,9 @@ func (c *Client) GroupChildren(ctx context.Context, id string, from, most int) (
 		errors, results, ids = append(errors, "error "+strconv.Itoa(from+i)), append(results, c.keys.GroupResult(id, children[i].ID)), append(ids, children[i].ID)
 	}
 	b := c.rdb.B()
-	var of [3][]rueidis.RedisMessage
-	for i, r := range c.rdb.DoMulti(ctx, b.Hmget().Key(c.keys.GroupState(id)).Field(errors...).Build(), b.Mget().Key(results...).Build(), b.Hmget().Key(c.keys.TaskBlocked()).Field(ids...).Build()) {
+	var of [4][]rueidis.RedisMessage
+	for i, r := range c.rdb.DoMulti(ctx, b.Hmget().Key(c.keys.GroupState(id)).Field(errors...).Build(), b.Mget().Key(results...).Build(),
+		b.Hmget().Key(c.keys.TaskBlocked()).Field(ids...).Build(), b.Hmget().Key(c.keys.TaskDead()).Field(ids...).Build()) {
 		if of[i], err = r.ToArray(); err != nil {
 			return nil, fmt.Errorf("task: children of group %s: %w", id, err)
 		}
@@ -115,14 +119,24 @@ func (c *Client) GroupChildren(ctx context.Context, id string, from, most int) (
 	if err != nil {
 		return nil, fmt.Errorf("task: children of group %s: %w", id, err)
 	}
+	if info.Remaining > 0 {
+		if err := c.liveChildren(ctx, id, children); err != nil {
+			return nil, fmt.Errorf("task: children of group %s: %w", id, err)
+		}
+	}
 	for i := range children {
 		child := &children[i]
 		if words, err := groups[i].AsStrSlice(); err == nil && words[0] != "" {
 			number := func(i int) int { n, _ := strconv.Atoi(words[i]); return n }
 			child.Inner = &GroupInfo{ID: inheritID(child.ID), Children: number(0), OK: number(1), Failed: number(2), Fired: words[3]}
 		}
-		if !of[2][i].IsNil() {
-			child.State = StateBlocked
+		if raw, err := of[2][i].ToString(); err == nil {
+			child.Name, child.State = viewOf(raw).Name, StateBlocked
+		}
+		if raw, err := of[3][i].AsBytes(); err == nil {
+			if l, err := letterCodec.DecodeValue(raw); err == nil {
+				child.Name = ofLetter(child.ID, &l).Name
+			}
 		}
 		if !of[1][i].IsNil() {
 			child.State = StateDone
@@ -141,6 +155,37 @@ func (c *Client) GroupChildren(ctx context.Context, id string, from, most int) (
 		}
 	}
 	return children, nil
+}
+
+// liveChildren says what is known of children that wait or run.
+func (c *Client) liveChildren(ctx context.Context, gid string, children []Child) error {
+	by := make(map[string]*Child, len(children))
+	for i := range children {
+		by[children[i].ID] = &children[i]
+	}
+	tasks, err := c.peek(ctx, ownName+gid+":", peeked)
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if child := by[t.ID]; child != nil {
+			child.Name, child.State = t.Name, t.State
+		}
+	}
+	workers, err := c.Workers(ctx)
+	for _, w := range workers {
+		for _, run := range w.Running {
+			if child := by[run.ID]; child != nil {
+				child.Name, child.State, child.Worker = run.Name, StateRunning, w.ID
+			}
+		}
+	}
+	return err
+}
+
+// OuterGroup is the id of the group with the child whose place this group takes; "" = none.
+func (i *GroupInfo) OuterGroup() string {
+	return strings.TrimPrefix(i.Outer[:max(0, strings.LastIndex(i.Outer, ":"))], ownName)
 }
 
 // CancelGroup has all children cancelled that have not ended: those that run now have the end of their context to obey, those that wait end when their turn

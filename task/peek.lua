@@ -1,9 +1,9 @@
 -- peek.lua: find messages that hold a text, at both ends of a sorted set and of streams. It writes nothing.
--- KEYS[1] sorted set   KEYS[2...] streams   ARGV[1] text   ARGV[2] how many messages are looked at, at each end
--- Reply  for each of at most ten finds: index of its key, score or id of the entry, message
+-- KEYS[1] sorted set   KEYS[2...] streams   ARGV[1] text   ARGV[2] how many messages are looked at, at each end   ARGV[3] how many finds are wanted
+-- Reply  for each of at most that many finds: index of its key, score or id of the entry, message
 local reply = {}
 local function take(i, at, message)
-  if #reply < 10 and string.find(message, ARGV[1], 1, true) then reply[#reply + 1] = {tostring(i), at, message} end
+  if #reply < tonumber(ARGV[3]) and string.find(message, ARGV[1], 1, true) then reply[#reply + 1] = {tostring(i), at, message} end
 end
 for _, read in ipairs({'ZRANGE', 'ZREVRANGE'}) do
   local members = redis.call(read, KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')

@@ -57,23 +57,15 @@ func recipeOrders(ctx context.Context, store *jobstore.Store) (all []jobstore.Re
 			return nil, err
 		}
 		orders = slices.DeleteFunc(orders, func(o jobstore.StoredOrder) bool { return o.State.Clearable() })
-		var begun []isa95.JobOrderID
+		var page []jobstore.RecipeOrder
 		for _, o := range orders {
-			if o.State.Top == isa95.Running || o.State.Top == isa95.Interrupted {
-				begun = append(begun, isa95.JobOrderID(o.JobOrder.JobOrderID))
-			}
+			page = append(page, jobstore.RecipeOrder{Scope: o.Scope, ID: o.JobOrder.JobOrderID, State: o.State.String(), WorkMaster: o.WorkMaster()})
 		}
-		executions, err := store.Executions(ctx, begun)
+		page, _, err = store.Begun(ctx, page, len(page))
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range orders {
-			one := jobstore.RecipeOrder{Scope: o.Scope, ID: o.JobOrder.JobOrderID, State: o.State.String(), WorkMaster: o.WorkMaster()}
-			if x := executions[isa95.JobOrderID(one.ID)]; x != nil {
-				one.WorkMaster, one.Begun = isa95.WorkMasterID(x.WorkMasterID), x.Recipe
-			}
-			all = append(all, one)
-		}
+		all = append(all, page...)
 	}
 	return all, nil
 }

@@ -19,31 +19,17 @@ type stationListCmd struct {
 
 // stationLine is one station, for programs. Resources are in the answer of show only.
 type stationLine struct {
-	Scope        isa95.Scope                   `json:"scope"`
-	State        string                        `json:"state"` // active, or retired until the next order
-	Orders       int64                         `json:"orders"`
-	MaxJobOrders *int64                        `json:"max_job_orders,omitempty"`
-	Resources    map[isa95.ConfigKind][]string `json:"resources,omitempty"`
-	WorkMasters  any                           `json:"work_masters"` // ids; of show each with its recipe
+	jobstore.StationInfo
+	Resources   map[isa95.ConfigKind][]string `json:"resources,omitempty"`
+	WorkMasters any                           `json:"work_masters"` // ids; of show each with its recipe
 }
 
-func newStationLine(scope isa95.Scope, active bool, has *jobstore.Contents) stationLine {
-	line := stationLine{Scope: scope, State: "retired", Orders: has.Orders, WorkMasters: has.IDs[isa95.ConfigWorkMaster]}
-	if active {
-		line.State = "active"
-	}
-	if has.Limit >= 0 {
-		line.MaxJobOrders = &has.Limit
-	}
-	return line
-}
-
-// limit is MaxJobOrders for people.
-func (l *stationLine) limit() string {
-	if l.MaxJobOrders == nil {
+// limitOf is MaxJobOrders for people.
+func limitOf(s *jobstore.StationInfo) string {
+	if s.MaxJobOrders == nil {
 		return "-"
 	}
-	return fmt.Sprint(*l.MaxJobOrders)
+	return fmt.Sprint(*s.MaxJobOrders)
 }
 
 func (c *stationListCmd) Run(ctx context.Context, a *app, store *jobstore.Store) error {
@@ -58,8 +44,8 @@ func (c *stationListCmd) Run(ctx context.Context, a *app, store *jobstore.Store)
 	}
 	l := a.list(c.JSON, "SCOPE", "STATE", "JOB ORDERS", "MAX", "WORK MASTERS")
 	for _, scope := range scopes {
-		line := newStationLine(scope, stations[scope], contents[scope])
-		l.add(line, scope, line.State, line.Orders, line.limit(), few(contents[scope].IDs[isa95.ConfigWorkMaster]))
+		line := contents[scope].Station(scope, stations[scope])
+		l.add(line, scope, line.State, line.Orders, limitOf(&line), few(line.WorkMasters))
 	}
 	return l.flush()
 }
@@ -108,13 +94,13 @@ func (c *stationShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		line := newStationLine(scope, active, has)
+		line := stationLine{StationInfo: has.Station(scope, active), WorkMasters: recipes}
 		if c.JSON {
-			line.Resources, line.WorkMasters = has.IDs, recipes
+			line.Resources = has.IDs
 			delete(has.IDs, isa95.ConfigWorkMaster)
 			return printJSON(a.out, line)
 		}
-		printf(a.out, "%s  %s, job orders: %d, at most: %s\n\n", scope, line.State, line.Orders, line.limit())
+		printf(a.out, "%s  %s, job orders: %d, at most: %s\n\n", scope, line.State, line.Orders, limitOf(&line.StationInfo))
 		t := newTable(a.out, "KIND", "ID", "VERSION", "RECIPE")
 		for _, kind := range isa95.ConfigKinds() {
 			if kind == isa95.ConfigWorkMaster {

@@ -102,16 +102,29 @@ func (c *taskShowCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUsage, err}
 	}
 	return with(ctx, a.openTasks, func(client *task.Client) error {
-		t, err := client.Find(ctx, ref)
+		var t shownTask
+		var err error
+		if t.Task, err = client.Find(ctx, ref); err == nil {
+			t.Why, err = client.Why(ctx, &t.Task)
+		}
 		return show(a, err, c.JSON, &t, a.showTask)
 	})
 }
 
-func (a *app) showTask(t *task.Task) error {
+// shownTask is a task and why it does not run.
+type shownTask struct {
+	task.Task
+	Why []task.Reason `json:"why,omitempty"`
+}
+
+func (a *app) showTask(t *shownTask) error {
 	out := newFields(a.out)
 	out.field("task", t.Ref.String())
 	out.field("name", t.Name)
 	out.field("state", string(t.State))
+	for _, r := range t.Why {
+		out.field("why", r.Text+" "+r.Next)
+	}
 	out.field("worker", t.Worker)
 	out.field("attempt", t.Attempt)
 	out.field("deliveries", t.Deliveries)
@@ -120,19 +133,12 @@ func (a *app) showTask(t *task.Task) error {
 	out.field("group", t.Group)
 	out.field("parent", t.Parent)
 	out.field("unique key", t.Unique)
-	exact := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
+	for _, m := range t.Life() {
+		text := m.Text
+		if m.Error != "" {
+			text += ": " + oneLine(m.Error, 200)
 		}
-		return t.Local().Format(time.RFC3339Nano)
-	}
-	out.field("submitted", exact(t.Enqueued))
-	out.field("due", exact(t.Due))
-	out.field("deadline", exact(t.Deadline))
-	out.field("running since", exact(t.Since))
-	out.field("died", exact(t.Died))
-	for _, f := range t.History {
-		out.field(fmt.Sprintf("attempt %d", f.Attempt), instant(f.At)+" "+oneLine(f.Error, 200))
+		out.field(m.At.Local().Format(time.RFC3339Nano), text)
 	}
 	if t.Error != nil {
 		out.field("error", oneLine(t.Error.Error(), 500))

@@ -74,7 +74,7 @@ func (c *taskDeadShowCmd) Run(ctx context.Context, a *app, client *task.Client) 
 	if c.JSON {
 		return printJSON(a.out, l)
 	}
-	return a.showTask(&l.Task)
+	return a.showTask(&shownTask{Task: l.Task})
 }
 
 type taskDeadRequeueCmd struct {

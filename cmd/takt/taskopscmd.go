@@ -89,10 +89,11 @@ func (c *taskStatsCmd) Run(ctx context.Context, a *app, client *task.Client) err
 			Registry any `json:"registry"`
 		}{s, workers})
 	}
-	return a.showStats(&s, workers)
+	config, err := client.Config(ctx) // if it cannot be read, the rest is shown
+	return errors.Join(a.showStats(&s, workers, config), err)
 }
 
-func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
+func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo, config task.Config) error {
 	t := newTable(a.out, "QUEUE", "WAITING", "RUNNING", "OLDEST", "")
 	for _, q := range s.Queues {
 		note := ""
@@ -119,15 +120,11 @@ func (a *app) showStats(s *task.Stats, workers []task.WorkerInfo) error {
 		due = ", the next due " + instant(s.NextDue)
 	}
 	printf(a.out, "\ndelayed %d%s; blocked %d; dead %d\n", s.Delayed, due, s.Blocked, s.Dead)
-	for _, name := range s.Paused {
-		printf(a.out, "type %s is paused or not enabled: its tasks are delayed\n", name)
-	}
-	if len(s.ByType) > 0 {
+	if types := task.Types(s, workers, config); len(types) > 0 {
 		printf(a.out, "\n")
-		t = newTable(a.out, "TYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED")
-		for _, name := range slices.Sorted(maps.Keys(s.ByType)) {
-			n := s.ByType[name]
-			t.row(name, n[task.Done], n[task.Dead], n[task.Cancelled], n[task.Retried], n[task.Blocked])
+		t = newTable(a.out, "TYPE", "DONE", "DEAD", "CANCELLED", "RETRIED", "BLOCKED", "LIMITS SET", "")
+		for _, one := range types {
+			t.row(one.Name, one.Done, one.Dead, one.Cancelled, one.Retried, one.Blocked, one.Limits, one.State())
 		}
 		if err := t.flush(); err != nil {
 			return err
