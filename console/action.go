@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taktworks/takt/internal/telemetry"
 	"github.com/taktworks/takt/jobstore"
 	"github.com/taktworks/takt/mes"
 )
@@ -69,7 +70,14 @@ const (
 
 // partly is the result of an action on many that an error ended after n of them.
 func partly(object, back string, n int, err error) *Result {
-	return &Result{object: object, back: back, status: http.StatusServiceUnavailable, Text: fmt.Sprintf("%d were done, then it ended: %s. Do it again to go on with the rest.", n, jobstore.Reason(err))}
+	why := telemetry.Hide(err.Error())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		why = fmt.Sprintf("it takes at most %v at once", actWithin)
+	case jobstore.Waits(err):
+		why = jobstore.Reason(err)
+	}
+	return &Result{object: object, back: back, status: http.StatusServiceUnavailable, Text: fmt.Sprintf("%d were done, then it ended: %s. Do it again to go on with the rest.", n, why)}
 }
 
 func (c *Console) act(a action, api bool) http.Handler {

@@ -231,8 +231,8 @@ func (c *Console) setRate(ctx context.Context, client *task.Client, r *http.Requ
 func (c *Console) purge(ctx context.Context, client *task.Client, r *http.Request) (*Result, error) {
 	q := task.Queue(r.PostForm.Get("queue"))
 	n, err := client.Purge(ctx, q, q)
-	if err != nil {
-		return nil, fmt.Errorf("%d tasks were cancelled, then: %w", n, err)
+	if err != nil && n > 0 {
+		return partly(string(q), "/tasks", n, err), nil
 	}
-	return done(string(q), "/tasks", "%d waiting tasks of queue %s were cancelled.", n, q), nil
+	return done(string(q), "/tasks", "%d waiting tasks of queue %s were cancelled.", n, q), err
 }

@@ -419,3 +419,19 @@ func TestHostileTasks(t *testing.T) {
 		t.Errorf("resume: %d", status)
 	}
 }
+
+// An action on many that ends before it is done says how many it has done, and how to go on.
+func TestPartlyDone(t *testing.T) {
+	p := newPlant(t)
+	half := allDead("%d letters.", func(context.Context, task.DeadLetters, task.DeadFilter) (int, error) {
+		return 3, context.DeadlineExceeded
+	})
+	r := httptest.NewRequest(http.MethodPost, "/tasks/dead/all/delete", strings.NewReader("sure=yes&type=cell:Drill"))
+	r.Header.Set("Content-Type", formType)
+	testenv.Must(t, r.ParseForm())
+	result, err := half(p.console, t.Context(), r)
+	testenv.Must(t, err)
+	if result.OK || result.status != http.StatusServiceUnavailable || result.Text != "3 were done, then it ended: it takes at most 25s at once. Do it again to go on with the rest." || result.object != "/tasks/dead/all/delete type=cell%3ADrill" {
+		t.Errorf("%+v", result)
+	}
+}

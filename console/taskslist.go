@@ -115,10 +115,10 @@ func allDead(text string, do func(context.Context, task.DeadLetters, task.DeadFi
 			return nil, fmt.Errorf("sure is %q: must be yes, for this concerns all dead letters of the filter", clipped(r.PostForm.Get("sure"), nameShown))
 		}
 		n, err := do(ctx, client.DeadLetters(), deadFilter(r.PostForm))
-		if err != nil {
-			return nil, fmt.Errorf(text+" Not the others: %w", n, err)
+		if err != nil && n > 0 {
+			return partly(objectOf(r), "/tasks/dead", n, err), nil
 		}
-		return done("all", "/tasks/dead", text, n), nil
+		return done(objectOf(r), "/tasks/dead", text, n), err
 	})
 }
 
