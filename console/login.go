@@ -59,12 +59,12 @@ var errLogIn = &problem{http.StatusUnauthorized, "Log in", "This console knows i
 // visitor says who asks. Without users everyone who reaches a console of this machine is an operator.
 func (c *Console) visitor(r *http.Request) (Visitor, error) {
 	who, err := c.access.Visitor(r)
-	switch err {
-	case users.ErrLogIn:
+	switch {
+	case errors.Is(err, users.ErrLogIn):
 		return who, errLogIn
-	case users.ErrNamedTwice:
+	case errors.Is(err, users.ErrNamedTwice):
 		return who, &problem{http.StatusBadRequest, "Refused", "The proxy sent " + c.access.Header + " more than once: it must replace what a browser sends."}
-	case users.ErrNoUser:
+	case errors.Is(err, users.ErrNoUser):
 		return who, &problem{http.StatusForbidden, "Not a user", "The proxy knows you, and the file of users does not. An administrator adds you: takt console user add."}
 	}
 	return who, err
@@ -144,20 +144,22 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	u, err := c.access.LogIn(ctx, w, r, name, r.PostForm.Get("password"))
 	address, _ := c.access.Origin(r)
 	entry := jobstore.AuditEntry{User: u.Name, Role: u.Role, Address: address, Action: "log-in", Outcome: "logged in"}
-	switch e := err.(type) {
-	case nil:
+	tooMany, _ := errors.AsType[*users.WaitError](err)
+	wrong, _ := errors.AsType[*users.WrongError](err)
+	switch {
+	case err == nil:
 		c.audit(ctx, entry)
 		http.Redirect(w, r, localPath(r.PostForm.Get("back")), http.StatusSeeOther)
-	case *users.WaitError:
-		seconds := int(math.Ceil(e.Wait.Seconds()))
+	case tooMany != nil:
+		seconds := int(math.Ceil(tooMany.Wait.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 		c.fail(w, r, &problem{http.StatusTooManyRequests, "Too many attempts", fmt.Sprintf("Too many log-ins from this address or for this name, at once or with a wrong password: try again in %d s.", seconds)})
-	case *users.WrongError:
-		entry.User, entry.Role, entry.Outcome = e.User.Name, e.User.Role, "refused: wrong password"
-		if e.User.Name == "" {
+	case wrong != nil:
+		entry.User, entry.Role, entry.Outcome = wrong.User.Name, wrong.User.Role, "refused: wrong password"
+		if wrong.User.Name == "" {
 			entry.Outcome = "refused: no such user" // the name is not kept: it may be a password
 		}
-		if e.Record {
+		if wrong.Record {
 			c.audit(ctx, entry)
 		}
 		c.loginPage(w, r, http.StatusForbidden, name, true)

@@ -20,7 +20,7 @@ var taskPages = []page{
 	{"/tasks", "tasks", 0, onTasks((*Console).tasksPage), &Tasks{}, "page"},
 	{"/tasks/list", "tasklist", 0, onTasks((*Console).taskList), &TaskList{}, "state queue type after"},
 	{"/tasks/one", "task", 0, onTasks((*Console).taskOne), &OneTask{}, "ref"},
-	{"/tasks/dead", "dead", 0, onTasks((*Console).deadList), &TaskList{}, "type reason queue after"},
+	{"/tasks/dead", "dead", 0, onTasks((*Console).deadList), &TaskList{}, "type error queue after"},
 	{"/tasks/dead/all/requeue", "ask", Admin, onTasks((*Console).askDead), &AskPage{}, ""},
 	{"/tasks/dead/all/delete", "ask", Admin, onTasks((*Console).askDead), &AskPage{}, ""},
 	{"/tasks/group", "group", 0, onTasks((*Console).taskGroup), &Group{}, "id"},

@@ -266,14 +266,15 @@ func TestDeadTasks(t *testing.T) {
 	if status, page := p.post("/tasks/one/delete", url.Values{"ref": {first}, "sure": {"yes"}}); status != 404 || !strings.Contains(page, "no dead letter") {
 		t.Errorf("delete again: %d", status)
 	}
-	filter := url.Values{"type": {"cell:Drill"}}
-	if status, page := p.as(Admin, "GET", "/tasks/dead/all/delete?"+filter.Encode(), nil); status != 200 || !strings.Contains(page, fmt.Sprintf("errors: %d, type cell:Drill.", len(ids)-1)) || !strings.Contains(page, `name="type" value="cell:Drill"`) {
+	filter := url.Values{"type": {"cell:Drill"}, "error": {"errors.errorString"}}
+	if status, page := p.as(Admin, "GET", "/tasks/dead/all/delete?"+filter.Encode(), nil); status != 200 || !strings.Contains(page, fmt.Sprintf("errors: %d, type cell:Drill, error errors.errorString.", len(ids)-1)) || !strings.Contains(page, `name="type" value="cell:Drill"`) {
 		t.Errorf("the question: %d %s", status, page)
 	}
 	if status, _ := p.as(Admin, "POST", "/tasks/dead/all/delete", filter); status != 400 {
 		t.Errorf("all without sure: %d", status)
 	}
 	filter.Set("sure", "yes")
+	filter.Set("reason", "for the record, no part of the filter")
 	if status, body := p.as(Admin, "POST", "/tasks/dead/all/delete", filter); status != 200 || !strings.Contains(body, fmt.Sprintf("%d dead letters were deleted", len(ids)-1)) {
 		t.Errorf("all: %d %s", status, body)
 	}

@@ -25,7 +25,7 @@ type TaskList struct {
 
 func (c *Console) newList(title string, r *http.Request) *TaskList {
 	q := r.URL.Query()
-	return &TaskList{Frame: c.newFrame(title, "Tasks"), State: q.Get("state"), Queue: q.Get("queue"), Type: q.Get("type"), Reason: q.Get("reason"), cursor: cursorOf(r, "after", "state", "queue", "type", "reason")}
+	return &TaskList{Frame: c.newFrame(title, "Tasks"), State: q.Get("state"), Queue: q.Get("queue"), Type: q.Get("type"), Reason: q.Get("error"), cursor: cursorOf(r, "after", "state", "queue", "type", "error")}
 }
 
 func (c *Console) taskList(ctx context.Context, client *task.Client, r *http.Request) (shown, error) {
@@ -63,7 +63,7 @@ func (o *TaskList) Queues() (all []string) {
 func (o *TaskList) All(what string) string { return o.Path + "/all/" + what + query(o.filter) }
 
 func deadFilter(q url.Values) task.DeadFilter {
-	return task.DeadFilter{Name: q.Get("type"), Reason: q.Get("reason"), Queue: task.Queue(q.Get("queue"))}
+	return task.DeadFilter{Name: q.Get("type"), Reason: q.Get("error"), Queue: task.Queue(q.Get("queue"))}
 }
 
 func (c *Console) deadList(ctx context.Context, client *task.Client, r *http.Request) (shown, error) {
@@ -100,7 +100,7 @@ func (c *Console) askDead(ctx context.Context, client *task.Client, r *http.Requ
 		text += "at least "
 	}
 	text += fmt.Sprint(len(list.Letters))
-	for _, name := range []string{"type", "reason", "queue"} {
+	for _, name := range []string{"type", "error", "queue"} {
 		if l.filter.Has(name) {
 			text += fmt.Sprintf(", %s %s", name, clipped(l.filter.Get(name), nameShown))
 		}

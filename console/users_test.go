@@ -3,18 +3,11 @@ package console
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"html"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -337,21 +330,6 @@ func TestAccessOptions(t *testing.T) {
 	}
 }
 
-// selfSigned is a certificate for a name, beside 127.0.0.1, and its key.
-func selfSigned(t *testing.T, name string) (cert *x509.Certificate, certFile, keyFile []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.Must(t, err)
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	testenv.Must(t, err)
-	cert, err = x509.ParseCertificate(der)
-	testenv.Must(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	testenv.Must(t, err)
-	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-}
-
 // By TLS 1.2 and later the console is known by the names of its certificate, and its cookie is bound to TLS. A certificate that is renewed is used without a restart; a broken one is not.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
@@ -361,11 +339,9 @@ func TestTLS(t *testing.T) {
 		testenv.Must(t, os.WriteFile(files[0], cert, 0o600))
 		testenv.Must(t, os.WriteFile(files[1], key, 0o600))
 	}
-	first, cert1, key1 := selfSigned(t, "plant-1.example")
-	second, cert2, key2 := selfSigned(t, "plant-2.example")
-	roots := x509.NewCertPool()
-	roots.AddCert(first)
-	roots.AddCert(second)
+	roots, cert1, key1 := testenv.SelfSigned(t, "plant-1.example")
+	_, cert2, key2 := testenv.SelfSigned(t, "plant-2.example")
+	roots.AppendCertsFromPEM(cert2)
 	write(cert1, key1)
 	client := func(most uint16) *http.Client {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MaxVersion: most}}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

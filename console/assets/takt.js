@@ -86,6 +86,9 @@ async function look() {
   }, Math.max(pause, 2 * (performance.now() - began)));
 }
 
+// On a narrow screen the pages stand in a row that is wider than it: this one is seen.
+document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const address = document.body.dataset.events;
 let events = null;
 

@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 	write(a, "12345")
 	for i, want := range []error{denied, nil, nil} {
 		before := reads
-		if now = now.Add(time.Second); w.Look(now) != want || reads != before+1 {
+		if now = now.Add(time.Second); !errors.Is(w.Look(now), want) || reads != before+1 {
 			t.Errorf("look %d after a failure: want %v and one read", i, want)
 		}
 		if i == 1 {

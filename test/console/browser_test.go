@@ -44,7 +44,7 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath("/usr/bin/chromium"), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true))
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath("/usr/bin/chromium"), chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("ignore-certificate-errors", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // chromium has none for root
 	}
@@ -179,10 +179,30 @@ func (tb *tab) shows(selector, text string) {
 // press clicks the first button or link of the page's content with a text, and waits for the page that it leads to.
 func (tb *tab) press(text string) {
 	tb.Helper()
+	tb.pressed(fmt.Sprintf(`//main//*[self::button or self::a][normalize-space()=%q]`, text))
+}
+
+// sends clicks the first button that sends something to an address, or the link that leads to its question.
+func (tb *tab) sends(to string) {
+	tb.Helper()
+	tb.pressed(fmt.Sprintf(`//main//button[@formaction=%[1]q or not(@formaction) and ancestor::form/@action=%[1]q] | //main//a[starts-with(@href, %[1]q)]`, to))
+}
+
+func (tb *tab) pressed(xpath string) {
+	tb.Helper()
 	eval[chromedp.Void](tb, "globalThis.left = false")
-	run(tb, chromedp.Click(fmt.Sprintf(`//main//*[self::button or self::a][normalize-space()=%q]`, text)))
-	testenv.Eventually(tb, fmt.Sprintf("%q leads to a page", text), func() bool {
-		return eval[bool](tb, `globalThis.left === undefined && document.readyState === "complete"`)
+	testenv.Eventually(tb, xpath+" stays until it is clicked", func() bool { // the page may replace it between a look and the click
+		ctx, cancel := context.WithTimeout(tb.ctx, testenv.Patience)
+		defer cancel()
+		_, err := chromedp.Run(ctx, chromedp.Click(xpath))
+		if err != nil && !strings.Contains(err.Error(), "Could not find node") {
+			tb.Fatal(err)
+		}
+		return err == nil
+	})
+	testenv.Eventually(tb, xpath+" leads to a page", func() bool {
+		there, err := chromedp.Run(tb.ctx, chromedp.Evaluate[bool](`globalThis.left === undefined && document.readyState === "complete"`))
+		return err == nil && there // an error: the page is being left
 	})
 }
 

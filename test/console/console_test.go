@@ -3,11 +3,15 @@
 package console_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +34,7 @@ var pages = []struct {
 	shows []string
 	fails bool // it answers with a problem
 }{
-	{"overview", "/", []string{"Waiting longest", "Last changes", "line-1", "JO-7731"}, false},
+	{"overview", "/", []string{"Dead letters of tasks: 3", "Job orders ended", "Workflow instances active", "Waiting longest", "Last changes", "line-1", "JO-7731"}, false},
 	{"orders", "/orders", []string{"JO-7701", "Interrupted", "work master"}, false},
 	{"", "/orders?state=Ended&sort=since", []string{"Show all", "JO-7701"}, false},
 	{"", "/orders?id=nothing", []string{"No order matches."}, false},
@@ -60,31 +64,57 @@ var pages = []struct {
 	{"workflows", "/workflows", []string{"shipment-1", "shipment-3"}, false},
 	{"workflow", "/workflows/{done}", []string{"shipment-1", "packParcel", "DHL"}, false},
 	{"", "/workflows/{waiting}", []string{"shipment-3", "Send signal"}, false},
-	{"", "/workflows/schedules", []string{"schedule"}, false},
+	{"", "/workflows/schedules", []string{"collect", "MON-FRI"}, false},
 	{"system", "/system", []string{"Redis", "Check now", "line-1"}, false},
 	{"", "/system/dead", []string{"dead"}, false},
 	{"search", "/search?q=JO-770", []string{"JO-7701", "JO-7709"}, false},
-	{"audit", "/audit", []string{"job.method", "JO-7731", "Pause was carried out."}, false},
+	{"audit", "/audit", []string{"job.method", "JO-7731", "Pause was carried out.", "token:dashboard", "the press is cleaned"}, false},
 	{"login", "/login", []string{"Log in", "Password"}, false},
 }
 
-// buttons are what a visitor does by one press: on which page, what it is called, whether a page asks first, and what stands there afterwards.
+// buttons are all actions of the console, each pressed once by an admin: its name in the audit, the page with the button, where it sends to, what the form is filled with, whether a page
+// asks first, and what stands there afterwards.
 var buttons = []struct {
-	path, press string
-	asks        bool
-	then        string
+	name, path, to string
+	fill           map[string]string
+	asks           bool
+	then           string
 }{
-	{"/tasks/one?ref={later}", "Run now", false, "running"},
-	{"/tasks/schedules", "Pause", false, "Resume"},
-	{"/tasks/schedules", "Resume", false, "Pause"},
-	{"/tasks", "Pause", false, "Resume"},
-	{"/tasks", "Resume", false, "Pause"},
-	{"/tasks/dead", "Requeue", false, ""},
-	{"/boards/sheets/{posting}", "Give the claim back…", true, ""},
-	{"/workflows/{waiting}", "Pause", false, "Resume"},
-	{"/workflows/{waiting}", "Resume", false, "Pause"},
-	{"/workflows/{waiting}", "Cancel…", true, ""},
-	{"/system", "Check now", false, ""},
+	{"job.method", "/orders/START-1", "/orders/START-1/start", nil, false, "Start was carried out."},
+	{"system.check", "/system", "/system/check", nil, false, "The check has begun"},
+	{"dead.delete", "/system/dead", "/system/dead/intake:dead/delete", nil, true, "1 dead letter was deleted"},
+	{"dead.clear", "/system/dead", "/system/dead/intake:dead/clear", nil, true, "2 dead letters were deleted"},
+	{"board.abandon", "/boards/sheets/{posting}", "/boards/sheets/-/abandon", nil, true, "The claim was ended: the posting can be claimed."},
+	{"board.trash", "/boards/sheets/{posting2}", "/boards/sheets/-/trash", nil, true, "the posting is in the trash"},
+	{"board.restore", "/boards/sheets/{posting2}", "/boards/sheets/-/restore", nil, false, "The posting is on the board again"},
+	{"board.purge", "/boards/sheets/{trashed}", "/boards/sheets/-/purge", nil, true, "The posting is deleted."},
+	{"workflow.signal", "/workflows/{waiting}", "/workflows/-/signal", map[string]string{"name": "remark", "arg": `"fragile"`}, false, "The signal is in its inbox."},
+	{"workflow.pause", "/workflows/{waiting}", "/workflows/-/pause", nil, false, "It is paused"},
+	{"workflow.resume", "/workflows/{waiting}", "/workflows/-/resume", nil, false, "It may run again."},
+	{"workflow.cancel", "/workflows/{waiting}", "/workflows/-/cancel", nil, true, "It is asked to end."},
+	{"workflow.terminate", "/workflows/{waiting2}", "/workflows/-/terminate", nil, true, "It is terminated."},
+	{"workflow.remove", "/workflows/{done}", "/workflows/-/remove", nil, true, "It is removed, with its history."},
+	{"workflow.queue.pause", "/workflows", "/workflows/queues/pause", nil, false, "No worker takes anything more from queue"},
+	{"workflow.queue.resume", "/workflows", "/workflows/queues/resume", nil, false, "Workers take from queue"},
+	{"workflow.schedule.run", "/workflows/schedules", "/workflows/schedules/run", nil, false, "What schedule collect starts was started."},
+	{"workflow.schedule.pause", "/workflows/schedules", "/workflows/schedules/pause", nil, false, "Schedule collect is paused"},
+	{"workflow.schedule.resume", "/workflows/schedules", "/workflows/schedules/resume", nil, false, "Schedule collect goes on with its next slot."},
+	{"task.pause", "/tasks", "/tasks/queues/pause", nil, false, "is paused: what runs goes on"},
+	{"task.resume", "/tasks", "/tasks/queues/resume", nil, false, "is resumed."},
+	{"task.pausetype", "/tasks", "/tasks/types/pause", nil, false, "its tasks are delayed until it is resumed."},
+	{"task.resumetype", "/tasks", "/tasks/types/resume", nil, false, "what was delayed runs within a minute."},
+	{"task.rate", "/tasks", "/tasks/queues/rate", map[string]string{"rate": "2.5"}, false, "2.5"},
+	{"task.run", "/tasks/one?ref={later}", "/tasks/one/run", nil, false, "is due now."},
+	{"task.cancel", "/tasks/one?ref={delayed}", "/tasks/one/cancel", nil, true, "cancelled"},
+	{"task.requeue", "/tasks/one?ref={dead}", "/tasks/one/requeue", nil, false, "was requeued."},
+	{"task.delete", "/tasks/one?ref={dead2}", "/tasks/one/delete", nil, true, "was deleted."},
+	{"task.requeueall", "/tasks/dead", "/tasks/dead/all/requeue", nil, true, "2 dead letters were requeued."},
+	{"task.cancelgroup", "/tasks/group?id={group}", "/tasks/group/cancel", nil, true, "that have not ended are cancelled."},
+	{"schedule.run", "/tasks/schedules", "/tasks/schedules/run", nil, false, "Schedule report:Shift submits a task now"},
+	{"schedule.pause", "/tasks/schedules", "/tasks/schedules/pause", nil, false, "Schedule report:Shift is paused"},
+	{"schedule.resume", "/tasks/schedules", "/tasks/schedules/resume", nil, false, "Schedule report:Shift is resumed"},
+	{"task.deleteall", "/tasks/dead", "/tasks/dead/all/delete", nil, true, "2 dead letters were deleted."},
+	{"task.purge", "/tasks", "/tasks/queues/purge", nil, true, "cancelled"},
 }
 
 // screens are what each page is looked at on.
@@ -100,6 +130,11 @@ func TestConsole(t *testing.T) {
 	p, b := newPlant(t), newBrowser(t)
 	base := "http://" + p.listen
 	p.work()
+	t.Run("sample", func(t *testing.T) { // the next one shows by itself
+		tb := b.open(t, base)
+		tb.visit("/")
+		tb.shows("#verdict", "Dead letters of tasks: 3")
+	})
 	t.Run("pictures", func(t *testing.T) { p.pictures(t, b) })
 	for _, page := range pages {
 		path := p.address(page.path)
@@ -125,22 +160,7 @@ func TestConsole(t *testing.T) {
 		})
 	}
 
-	for _, a := range buttons {
-		t.Run("button "+a.press+" of "+a.path, func(t *testing.T) {
-			tb := b.open(t, base)
-			tb.visit(p.address(a.path))
-			tb.press(a.press)
-			if a.asks {
-				tb.press("Yes, do it")
-			}
-			tb.shows("#result", "UTC: ")
-			if tb.text("#result .done") == "" {
-				t.Error(tb.text("#result"))
-			}
-			tb.shows("main", a.then)
-			t.Log(tb.text("#result"))
-		})
-	}
+	t.Run("buttons", func(t *testing.T) { p.buttons(t, b) })
 
 	t.Run("live", func(t *testing.T) {
 		p.order("JO-7702", "LIVE-1", p.mes.Store)
@@ -229,7 +249,10 @@ func TestConsole(t *testing.T) {
 				if offers("Abort…") != r.aborts {
 					t.Errorf("%s is offered Abort: %v", r.user, !r.aborts)
 				}
-				tb.sound(r.user + ": ")
+				for _, s := range screens {
+					tb.screen(s.width, s.height, s.colors)
+					tb.sound(fmt.Sprintf("%s, %d px, %s: ", r.user, s.width, s.colors))
+				}
 				tb.visit("/audit")
 				if tb.text("h1") == "Audit" != r.sees {
 					t.Errorf("%s sees %q at /audit", r.user, tb.text("h1"))
@@ -259,6 +282,63 @@ func TestConsole(t *testing.T) {
 
 	if *measure {
 		t.Run("measure", func(t *testing.T) { p.measure(t, b, base) })
+	}
+}
+
+// buttons has an admin press each button, and a program with a token read in the audit that it was done.
+func (p *plant) buttons(t *testing.T, b *browser) {
+	p.spoil()
+	var named, actions []string
+	for _, m := range regexp.MustCompile(`"The action ([\w.]+)"`).FindAllStringSubmatch(p.get("/api/v1/openapi.json"), -1) {
+		actions = append(actions, m[1])
+	}
+	tb := b.open(t, p.base("/login"))
+	tb.visit("/login")
+	tb.logIn("admin", password)
+	tb.shows("h1", "Overview")
+	for _, a := range buttons {
+		named = append(named, a.name)
+		t.Run(a.name, func(t *testing.T) {
+			tb := b.open(t, p.base("/login")) // the session is of the browser
+			tb.visit(p.address(a.path))
+			if a.path == "/tasks/dead" { // what was requeued dies again
+				tb.shows("main", "2 dead letters in all")
+			}
+			to := p.address(a.to)
+			for field, value := range a.fill {
+				run(tb, chromedp.SetValue(fmt.Sprintf(`//main//form[@action=%q]//input[@name=%q]`, to, field), value))
+			}
+			tb.sends(to)
+			if a.asks {
+				run(tb, chromedp.SetValue(chromedp.CSS("main input[name=reason]"), "why "+a.name))
+				tb.press("Yes, do it")
+			}
+			tb.shows("#result", "UTC: ")
+			if tb.text("#result .done") == "" || !strings.Contains(tb.text("#result"), a.then) {
+				t.Errorf("got %q, want %q", tb.text("#result"), a.then)
+			}
+			t.Log(tb.text("#result"))
+			_, text := p.program("/audit", p.token, nil)
+			var audit struct {
+				Entries []struct{ User, Action, Reason string }
+			}
+			testenv.Must(t, json.Unmarshal([]byte(text), &audit))
+			if e := audit.Entries[0]; e.User != "admin" || e.Action != a.name || a.asks && e.Reason != "why "+a.name {
+				t.Errorf("the audit has %+v", e)
+			}
+		})
+	}
+	run(tb, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)))
+	tb.shows("h1", "Log in")
+	slices.Sort(named)
+	slices.Sort(actions)
+	if actions = slices.Compact(actions); !slices.Equal(named, actions) {
+		t.Errorf("the buttons are %q, the actions of the console are %q", named, actions)
+	}
+	for token, want := range map[string]int{p.token: http.StatusOK, p.token + "x": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		if status, text := p.program("/overview", token, nil); status != want {
+			t.Errorf("a program with the token %q gets %d, want %d: %.200s", token, status, want, text)
+		}
 	}
 }
 

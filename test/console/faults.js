@@ -9,19 +9,21 @@
     faults.push(`the page is ${root.scrollWidth} px wide: ${wide.slice(0, 3).map(place).join(", ")}`);
   }
 
+  const header = document.querySelector("header").getBoundingClientRect().height;
+  if (header > 130) faults.push(`the header takes ${header} px, more than three lines`);
+
   // boxes are those of all lines of text that can be seen, without what scrollable boxes hide.
   const boxes = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node; (node = texts.nextNode()); ) {
     const parent = node.parentElement;
-    if (!node.data.trim() || parent.closest("title, desc, script, style, option, .skip") || !parent.checkVisibility({ visibilityProperty: true })) continue;
+    if (!node.data.trim() || parent.closest("title, desc, script, style, option, .skip, .only-heard") || !parent.checkVisibility({ visibilityProperty: true })) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
     for (const r of range.getClientRects()) {
       const box = { node, left: r.left, right: r.right, top: r.top, bottom: r.bottom };
       // A line is higher than its letters.
       const slack = (r.height - Math.min(r.height, parseFloat(getComputedStyle(parent).fontSize) || r.height)) / 2 + 1;
-      if (box.left + scrollX < -1 || box.top + scrollY < -1) faults.push(`outside of the page: ${short(node.data)}`);
       for (let e = parent; e && e !== document.body; e = e.parentElement) {
         const style = getComputedStyle(e);
         if (style.overflowX === "visible" && style.overflowY === "visible") continue;
@@ -32,7 +34,9 @@
       }
       box.top += slack;
       box.bottom -= slack;
-      if (box.right > box.left && box.bottom > box.top) boxes.push(box);
+      if (box.right <= box.left || box.bottom <= box.top) continue;
+      if (box.left + scrollX < -1 || box.top + scrollY < -1) faults.push(`outside of the page: ${short(node.data)}`);
+      boxes.push(box);
     }
   }
   boxes.sort((a, b) => a.top - b.top);

@@ -5,11 +5,15 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,9 +26,12 @@ import (
 	"github.com/cschleiden/go-workflows/backend"
 	"github.com/cschleiden/go-workflows/client"
 	"github.com/cschleiden/go-workflows/workflow"
+	"github.com/redis/rueidis"
 
 	"github.com/taktworks/takt/board"
 	"github.com/taktworks/takt/internal/embedded"
+	"github.com/taktworks/takt/internal/keys"
+	"github.com/taktworks/takt/internal/redis"
 	"github.com/taktworks/takt/internal/testenv"
 	"github.com/taktworks/takt/isa95"
 	"github.com/taktworks/takt/mes"
@@ -54,7 +61,9 @@ type plant struct {
 	listen        string   // address of the console
 	args          []string // of the console
 	console       *rig.Process
-	guarded       string // address of another console, whose users log in
+	guarded       string // address of another console, which speaks TLS and whose users log in
+	known         *http.Client
+	token         string // of a program with the role admin there
 	mes           *mes.Client
 	orders        map[isa95.JobOrderID]isa95.JobOrder // of the example
 	at            map[string]string                   // what the addresses of pages name in braces
@@ -66,6 +75,7 @@ func newPlant(t *testing.T) *plant {
 	testenv.Must(t, err)
 	t.Cleanup(func() { testenv.Must(t, srv.Stop()) })
 	p := &plant{T: t, redis: srv.URL(), broker: testenv.Mosquitto(t).URL, at: make(map[string]string), orders: make(map[isa95.JobOrderID]isa95.JobOrder)}
+	p.day()
 	p.takt = filepath.Join(t.TempDir(), "takt")
 	build := exec.Command("go", "build", "-o", p.takt, "./cmd/takt")
 	build.Dir = "../.."
@@ -78,16 +88,7 @@ func newPlant(t *testing.T) *plant {
 	dev := rig.StartCommand(t, rig.Command{Path: p.takt, Args: []string{"dev", "--instance", "line-1", "--redis", p.redis, "--mqtt", p.broker, "--example", p.station(), "--data", t.TempDir()}})
 	dev.Await("Takt is up.")
 	p.startConsole()
-	p.guarded = fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "127.0.0.1"))
-	users := filepath.Join(t.TempDir(), "users")
-	for _, role := range []string{"viewer", "operator", "admin"} {
-		added := rig.RunCommand(t, rig.Command{Path: p.takt, Args: []string{"console", "user", "add", role, "--role", role, "--users", users}, Stdin: password + "\n"})
-		if added.Code != 0 {
-			t.Fatal(added.Stderr)
-		}
-	}
-	rig.StartCommand(t, rig.Command{Path: p.takt, Args: append(slices.Clone(p.args), "--listen", p.guarded, "--users", users)}).AwaitThat("prints its address", func(out, _ string) bool { return strings.Contains(out, "http://") })
-
+	p.startGuarded()
 	p.mes, err = mes.New(mes.Options{MQTT: mqtt.Options{URL: p.broker, ClientID: "erp", Log: quiet}, Source: "urn:acme:erp", Log: quiet})
 	testenv.Must(t, err)
 	testenv.Run(t, p.mes.Run)
@@ -129,10 +130,57 @@ func (p *plant) startConsole() {
 	testenv.Eventually(p, "the console reaches Redis and the broker", func() bool { return strings.Count(p.get("/api/v1/overview"), `"up":true`) == 2 })
 }
 
+// startGuarded starts a console with a user and a token of each role, over TLS.
+func (p *plant) startGuarded() {
+	p.Helper()
+	p.guarded = fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(p, "127.0.0.1"))
+	dir := p.TempDir()
+	users, cert, key := filepath.Join(dir, "users"), filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	roots, certFile, keyFile := testenv.SelfSigned(p, "console.example")
+	testenv.Must(p, os.WriteFile(cert, certFile, 0o600))
+	testenv.Must(p, os.WriteFile(key, keyFile, 0o600))
+	for _, role := range []string{"viewer", "operator", "admin"} {
+		p.run(password+"\n", "console", "user", "add", role, "--role", role, "--users", users)
+	}
+	p.token = p.run("", "console", "token", "add", "dashboard", "--role", "admin", "--users", users)
+	p.known = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	args := append(slices.Clone(p.args), "--listen", p.guarded, "--users", users, "--tls-cert", cert, "--tls-key", key)
+	rig.StartCommand(p, rig.Command{Path: p.takt, Args: args}).AwaitThat("prints its address", func(out, _ string) bool { return strings.Contains(out, "https://") })
+}
+
+// run is what a command of takt prints.
+func (p *plant) run(stdin string, args ...string) string {
+	p.Helper()
+	done := rig.RunCommand(p, rig.Command{Path: p.takt, Args: args, Stdin: stdin})
+	if done.Code != 0 {
+		p.Fatal(done.Stderr)
+	}
+	return strings.TrimSpace(done.Stdout)
+}
+
+// program is what the guarded console answers a program with a token: a page in JSON, or with a form what became of an action.
+func (p *plant) program(path, token string, form url.Values) (status int, text string) {
+	p.Helper()
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(testenv.Within(p), method, "https://"+p.guarded+"/api/v1"+path, strings.NewReader(form.Encode()))
+	testenv.Must(p, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := p.known.Do(r)
+	testenv.Must(p, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	testenv.Must(p, err)
+	return answer.StatusCode, string(body)
+}
+
 // base is the address of the console that shows a page: to all, or to users who log in.
 func (p *plant) base(path string) string {
 	if path == "/login" {
-		return "http://" + p.guarded
+		return "https://" + p.guarded
 	}
 	return "http://" + p.listen
 }
@@ -146,6 +194,45 @@ func (p *plant) get(path string) string {
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body) // what is missing shows
 	return string(text)
+}
+
+// day writes the samples of a day, as a process that has run for so long would have: two shifts, an hour in which nothing ran, a few failures.
+func (p *plant) day() {
+	p.Helper()
+	rdb, err := redis.Connect(testenv.Within(p), redis.Options{URL: p.redis, Log: quiet})
+	testenv.Must(p, err)
+	defer rdb.Close()
+	const minutes = 24 * 60
+	now := time.Now().UTC()
+	var ended, tasks float64
+	var commands rueidis.Commands
+	for i := range minutes {
+		at := now.Add(time.Duration(i-minutes) * time.Minute)
+		of := at.Hour()*60 + at.Minute()
+		busy := max(0, math.Sin(float64((of-5*60)%(8*60))/(8*60)*math.Pi)) // of a shift, from 5 to 13 and to 21 o'clock
+		if of < 5*60 || of >= 21*60 {
+			busy = 0.05
+		}
+		before, died := ended, int64(of/200)
+		ended, tasks = ended+0.7*busy, tasks+40*busy*(1+0.3*math.Sin(float64(of)/9))
+		if of/60 == 3 {
+			continue
+		}
+		wave := 1 + math.Sin(float64(of)/23)
+		sample, err := json.Marshal(map[string]any{ // a sampling.Sample
+			"by": "line-1", "instances": 1, "engines": 1, "recipes": int64(6 * busy),
+			"orders": map[string]int64{isa95.NotAllowedToStart: 2, isa95.AllowedToStart: int64(8 * busy * wave), isa95.Running: int64(1 + 4*busy)},
+			"ended":  int64(ended) - int64(before), "aborted": 1 - min(1, of%430), "waiting_ns": time.Duration(of%310) * time.Minute, "oldest": "JO-7690",
+			"backlog":   map[string]any{"work": map[string]any{"entries": int64(5 * busy * wave), "oldest_ns": time.Second}},
+			"tasks":     map[string]any{"done": int64(tasks), "failed": died, "waiting": map[string]int64{"background:large": int64(30 * busy * wave)}, "workers": 2},
+			"workflows": map[string]int64{"active": int64(2 + 10*busy)},
+		})
+		testenv.Must(p, err)
+		commands = append(commands, rdb.B().Xadd().Key(keys.New("takt").Samples()).Id(fmt.Sprintf("%d-0", at.UnixMilli())).FieldValue().FieldValue("s", string(sample)).Build())
+	}
+	for _, reply := range rdb.DoMulti(testenv.Within(p), commands...) {
+		testenv.Must(p, reply.Error())
+	}
 }
 
 // order sends an order of the example under an id of its own.
@@ -176,15 +263,34 @@ func (p *plant) work() {
 	p.order("JO-7729", stuck, p.mes.StoreAndStart)
 	p.order("JO-7731", "JO-7731", p.mes.StoreAndStart)
 	testenv.Eventually(p, "JO-7731 is on the press", func() bool { return strings.Contains(p.get("/orders/JO-7731"), "press_bearings: command") })
-	paused, err := http.PostForm("http://"+p.listen+"/api/v1/orders/JO-7731/pause", nil) // by the console, whose audit has it
-	testenv.Must(p, err)
-	paused.Body.Close()
+	for _, deed := range []struct{ path, queue, rate, reason string }{ // by the console, whose audit has them
+		{"/orders/JO-7731/pause", "", "", "the press is cleaned"},
+		{"/tasks/queues/rate", "background:large", "5", "the archive is slow in the morning"},
+		{"/system/check", "", "", ""},
+	} {
+		if status, text := p.program(deed.path, p.token, url.Values{"queue": {deed.queue}, "rate": {deed.rate}, "reason": {deed.reason}}); status != http.StatusOK {
+			p.Fatalf("%s: %d %s", deed.path, status, text)
+		}
+	}
 	p.state("JO-7731", "Interrupted")
 	p.tasks()
 	p.board()
 	p.workflows()
 	p.state("JO-7724", "Aborted")
 	p.state("JO-7701", "Ended")
+}
+
+// spoil adds what only buttons need: an order that waits for its start, and two dead letters of job orders.
+func (p *plant) spoil() {
+	p.Helper()
+	p.order("JO-7702", "START-1", p.mes.Store)
+	rdb, err := redis.Connect(testenv.Within(p), redis.Options{URL: p.redis, Log: quiet})
+	testenv.Must(p, err)
+	defer rdb.Close()
+	for range 3 {
+		letter := rdb.B().Xadd().Key(keys.New("takt").IntakeDead()).Id("*").FieldValue().FieldValue("error", "the answer names no command").Build()
+		testenv.Must(p, rdb.Do(testenv.Within(p), letter).Error())
+	}
 }
 
 // Types of the tasks of the plant.
@@ -239,7 +345,7 @@ func (p *plant) tasks() {
 			p.Fatal("a scan was uploaded")
 		}
 	}
-	p.at["task"], p.at["delayed"], p.at["later"], p.at["dead"], p.at["group"] = last.ID, later.ID, third.ID, dead[0].ID, group.ID
+	p.at["task"], p.at["delayed"], p.at["later"], p.at["dead"], p.at["dead2"], p.at["group"] = last.ID, later.ID, third.ID, dead[0].ID, dead[1].ID, group.ID
 }
 
 func (p *plant) board() {
@@ -265,7 +371,7 @@ func (p *plant) board() {
 			testenv.Must(p, claim.Trash(ctx))
 		}
 	}
-	p.at["posting"] = all[0].UUID
+	p.at["posting"], p.at["posting2"], p.at["trashed"] = all[0].UUID, all[1].UUID, all[2].UUID
 }
 
 // shipment packs, waits for the carrier, and ships.
@@ -316,5 +422,10 @@ func (p *plant) workflows() {
 		testenv.Must(p, c.SignalWorkflow(ctx, id, "carrier", []string{"DHL", ""}[i]))
 		testenv.Must(p, c.WaitForWorkflowInstance(ctx, instance, testenv.Patience))
 	}
-	p.at["done"], p.at["waiting"] = "shipment-1", "shipment-3"
+	p.at["done"], p.at["waiting"], p.at["waiting2"] = "shipment-1", "shipment-3", "shipment-4"
+	_, err = c.CreateWorkflowInstance(ctx, client.WorkflowInstanceOptions{InstanceID: "shipment-5", Queue: "heavy"}, shipment, "SO-884") // no worker takes it
+	testenv.Must(p, err)
+	nightly := goworkflows.ScheduleOptions{}
+	nightly.InstanceID = "collect"
+	testenv.Must(p, b.Schedule(ctx, "cron TZ=Europe/Berlin 30 17 * * MON-FRI", nightly, shipment, "SO-all"))
 }
