@@ -78,6 +78,10 @@ func TestSpans(t *testing.T) {
 	if bars := h.Bars(2, link); len(bars) != 3 || bars[0].From != 0 || bars[1].From != 0 || bars[2].From != time.Second {
 		t.Errorf("time does not begin with the first span: %v", bars)
 	}
+	fired := workflowhistory.Of(detail, []workflow.Event{events[2], at(2, "TimerFired", 2, `{"name":"patience","at":"`+began.Add(9*time.Second).Format(time.RFC3339)+`"}`)})
+	if s := fired.Timeline[0]; s.State != "done" || !s.End.Equal(began.Add(9*time.Second)) {
+		t.Errorf("a timer does not end when it fired: %+v", s)
+	}
 	ended := began.Add(8 * time.Second)
 	detail.Ended, detail.State, detail.Outcome = &ended, workflow.Finished, workflow.Completed
 	h = workflowhistory.Of(detail, events)

@@ -37,6 +37,9 @@ func spans(history []workflow.Event, of *workflow.Info) []Span {
 		if state := ends[e.Type]; state != "" {
 			if n, ok := open[e.Ref]; ok {
 				all[n].State, all[n].End = state, e.Time
+				if due := read(e).At; e.Type == workflow.EventTimerFired && due.After(e.Time) { // go-workflows writes the time of scheduling
+					all[n].End = due
+				}
 				delete(open, e.Ref)
 			}
 			continue
