@@ -56,7 +56,7 @@ func TestConsoleProcesses(t *testing.T) {
 	})
 	testenv.Eventually(t, "it shows the engine", func() bool {
 		text := pageOf(t, served.Stderr(), "")
-		return strings.Contains(text, "line-1") && strings.Contains(text, "Redis answers") && strings.Contains(text, "Broker answers")
+		return strings.Contains(text, "line-1") && strings.Contains(text, `Redis <span class="only-heard">answers`) && strings.Contains(text, `Broker <span class="only-heard">answers`)
 	})
 	answer, err := http.PostForm(consoleOf(t, served.Stderr())+"api/v1/system/check", nil)
 	if err != nil || answer.StatusCode != http.StatusOK {
