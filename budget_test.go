@@ -14,8 +14,8 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  107008,
-	"test lines":                        93580,
+	"production lines":                  107011,
+	"test lines":                        93584,
 	"exported methods of task.Client":   44,
 	"positional references in Lua":      912,
 	"constants and variables of a time": 275,
