@@ -106,7 +106,7 @@ var buttons = []struct {
 	{"task.rate", "/tasks", "/tasks/queues/rate", map[string]string{"rate": "2.5"}, false, "2.5"},
 	{"task.run", "/tasks/one?ref={later}", "/tasks/one/run", nil, false, "is due now."},
 	{"task.cancel", "/tasks/one?ref={delayed}", "/tasks/one/cancel", nil, true, "cancelled"},
-	{"task.requeue", "/tasks/dead", "/tasks/one/requeue", nil, false, "was requeued."},
+	{"task.requeue", "/tasks/dead?type=scan:Upload", "/tasks/one/requeue", nil, false, "was requeued."},
 	{"task.delete", "/tasks/one?ref={dead2}", "/tasks/one/delete", nil, true, "was deleted."},
 	{"task.requeueall", "/tasks/dead", "/tasks/dead/all/requeue", nil, true, "2 dead letters were requeued."},
 	{"task.cancelgroup", "/tasks/group?id={group}", "/tasks/group/cancel", nil, true, "that have not ended are cancelled."},
