@@ -14,14 +14,14 @@ import (
 
 // What the house may hold. A number is raised with a sentence in the commit that says what a user gets for it, and lowered with what a change removes.
 var budgets = map[string]int{
-	"production lines":                  107011,
-	"test lines":                        93584,
+	"production lines":                  107031,
+	"test lines":                        93589,
 	"exported methods of task.Client":   44,
 	"positional references in Lua":      912,
 	"constants and variables of a time": 275,
 	"production lines of board":         7011,
 	"production lines of cmd":           12033,
-	"production lines of internal":      13997,
+	"production lines of internal":      14000,
 	"production lines of jobstore":      8232,
 	"production lines of mqtt":          3712,
 	"production lines of recipe":        8046,

@@ -48,7 +48,7 @@ type Stats struct {
 	Owners     int            `json:"owners"` // of claims
 	Trashed    int            `json:"trashed"`
 	Malformed  int            `json:"malformed"`
-	Entities   int            `json:"entities"`                  // conductors and others that are registered
+	Entities   int            `json:"entities"`                  // conductors and other entities
 	Oldest     time.Time      `json:"oldest_unclaimed,omitzero"` // when it was posted
 	Priorities map[string]int `json:"unclaimed_by_priority"`     // by Priority.String; those without any are left out
 }

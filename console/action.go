@@ -152,7 +152,7 @@ func localPath(back string) string {
 	return u.RequestURI()
 }
 
-// record notes an action: by whom, what, to what, why and with which outcome.
+// record notes an action: user, action, object, reason and outcome.
 func (c *Console) record(ctx context.Context, a action, r *http.Request, object, outcome string) {
 	who := visitorOf(ctx)
 	c.audit(ctx, jobstore.AuditEntry{

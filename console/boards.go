@@ -25,7 +25,7 @@ var boardPages = []page{
 
 var boardActions = []action{
 	{"/boards/{name}/{id}/abandon", "board.abandon", Operator, askID("Give the claim back?", "Its owner loses the claim while it may be at work, and another one may claim the posting at once."), onBoard("The claim was ended: the posting can be claimed.", endClaim((*board.Board).Abandon))},
-	{"/boards/{name}/{id}/trash", "board.trash", Operator, askID("Put the posting aside?", "Its owner loses the claim while it may be at work, and nobody can claim the posting until it is restored."), onBoard("The claim was ended: the posting is in the trash.", endClaim((*board.Board).Trash))},
+	{"/boards/{name}/{id}/trash", "board.trash", Operator, askID("Put the posting aside?", "Its owner loses the claim while it may be at work, and the posting cannot be claimed until it is restored."), onBoard("The claim was ended: the posting is in the trash.", endClaim((*board.Board).Trash))},
 	{"/boards/{name}/{id}/restore", "board.restore", Operator, nil, onBoard("The posting is on the board again, and can be claimed.", onRecord((*board.Board).Restore))},
 	{"/boards/{name}/{id}/purge", "board.purge", Admin, askID("Delete the posting for good?", "It is in no list after that, and cannot be restored."), onBoard("The posting is deleted.", onRecord((*board.Board).Purge))},
 }
@@ -232,7 +232,7 @@ type OnePosting struct {
 	*Frame
 	Board   string    `json:"board"`
 	Posting           // the same as in the list, and details
-	Expires time.Time `json:"claim_ends,omitzero"` // unless it is extended; zero = it does not end by itself, or there is none
+	Expires time.Time `json:"claim_ends,omitzero"` // zero = the claim has no end, or there is no claim
 
 	BoardPath, Text string `json:"-"`
 }

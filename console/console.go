@@ -35,7 +35,7 @@ type Options struct {
 	Hosts []string
 	// TLSCert and TLSKey are PEM files of the certificate and its key, read anew when they change; "" = plain HTTP.
 	TLSCert, TLSKey string
-	// Users is the file of users and tokens, made by takt console user add; read anew when it changes. "" = everyone who reaches this machine is an operator.
+	// Users is the file of users and tokens, made by takt console user add; read anew when it changes. "" = each visitor from this machine is an operator.
 	Users string
 	// TrustedProxies are the addresses of proxies that have TLS and may name the user, in the header ProxyUserHeader. No other peer may then speak plain HTTP.
 	TrustedProxies  []netip.Prefix
@@ -113,7 +113,7 @@ func New(o Options) (*Console, error) {
 		return nil, &OptionError{"listen", o.Listen, "must be host:port, for example 127.0.0.1:8420"}
 	}
 	host = cmp.Or(host, "127.0.0.1")
-	o.TopicPrefix, o.Log, o.ProxyUserHeader = cmp.Or(o.TopicPrefix, "takt"), cmp.Or(o.Log, slog.Default()), cmp.Or(o.ProxyUserHeader, "X-Forwarded-User")
+	o.TopicPrefix, o.Log, o.ProxyUserHeader = cmp.Or(o.TopicPrefix, "takt"), cmp.Or(o.Log, slog.Default()), cmp.Or(o.ProxyUserHeader, defaultUserHeader)
 	c := &Console{o: o, hosts: make(map[string]bool), book: newBook()}
 	if err := c.openAccess(host, port); err != nil {
 		return nil, err

@@ -8,5 +8,5 @@
 // the list of orders as it was last read.
 //
 // Everything is in the binary: templates, one style sheet and one script. Every page can be read and used without the script, which replaces the parts of a page that
-// changed. On this machine everyone is an operator; with a file of users everyone logs in, and other machines reach it by TLS and with users alone.
+// changed. On this machine each visitor is an operator; with a file of users each logs in, and other machines reach it by TLS and with users alone.
 package console

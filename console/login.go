@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,12 +16,17 @@ import (
 	"github.com/taktworks/takt/jobstore"
 )
 
-// OptionError is an option that a console does not take, by the name of its flag: listen, tls-cert, tls-key, users or trusted-proxy. In Rule flags begin with --.
+// OptionError is an option that a console does not take, by the name of its flag: listen, host, tls-cert, tls-key, users, trusted-proxy or proxy-user-header. In Rule flags begin with --.
 type OptionError struct{ Option, Value, Rule string }
 
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("console: %s is %q: %s", e.Option, e.Value, e.Rule)
 }
+
+// defaultUserHeader is that of most proxies.
+const defaultUserHeader = "X-Forwarded-User"
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 // openAccess checks who may reach the console that listens on a host.
 func (c *Console) openAccess(host, port string) error {
@@ -36,7 +42,18 @@ func (c *Console) openAccess(host, port string) error {
 			"or --trusted-proxy CIDR of a proxy that has TLS, and --users FILE; or listen on 127.0.0.1:%s and forward that port: ssh -L %s:127.0.0.1:%s HOST", port, port, port)}
 	}
 	if o.Users == "" && (open || len(o.TrustedProxies) > 0) {
-		return &OptionError{"users", "", "must name a file for a console that others reach, by itself or through a proxy: takt console user add NAME makes it"}
+		return &OptionError{"users", "", "must name a file for a console that other machines reach, by itself or through a proxy: takt console user add NAME makes it"}
+	}
+	if !headerName.MatchString(o.ProxyUserHeader) {
+		return &OptionError{"proxy-user-header", o.ProxyUserHeader, "must be the name of a header: letters, digits and hyphens"}
+	}
+	if o.ProxyUserHeader != defaultUserHeader && len(o.TrustedProxies) == 0 {
+		return &OptionError{"proxy-user-header", o.ProxyUserHeader, "is read from a trusted proxy alone: give --trusted-proxy CIDR, too"}
+	}
+	for _, name := range o.Hosts {
+		if strings.ContainsAny(name, "/ @") {
+			return &OptionError{"host", name, "must be a name as a browser shows it, without http:// and path, for example console.example"}
+		}
 	}
 	if o.Users != "" {
 		var err error
@@ -56,7 +73,7 @@ func (c *Console) openAccess(host, port string) error {
 // errLogIn says that the visitor is not known yet.
 var errLogIn = &problem{http.StatusUnauthorized, "Log in", "This console knows its users: log in, or send Authorization: Bearer TOKEN."}
 
-// visitor says who asks. Without users everyone who reaches a console of this machine is an operator.
+// visitor is the visitor who sends a request. Without users each visitor from this machine is an operator.
 func (c *Console) visitor(r *http.Request) (Visitor, error) {
 	who, err := c.access.Visitor(r)
 	switch {
@@ -65,7 +82,7 @@ func (c *Console) visitor(r *http.Request) (Visitor, error) {
 	case errors.Is(err, users.ErrNamedTwice):
 		return who, &problem{http.StatusBadRequest, "Refused", "The proxy sent " + c.access.Header + " more than once: it must replace what a browser sends."}
 	case errors.Is(err, users.ErrNoUser):
-		return who, &problem{http.StatusForbidden, "Not a user", "The proxy knows you, and the file of users does not. An administrator adds you: takt console user add."}
+		return who, &problem{http.StatusForbidden, "Not a user", "The user that the proxy names is not in the file of users. An administrator adds it: takt console user add NAME."}
 	}
 	return who, err
 }

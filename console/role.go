@@ -19,7 +19,7 @@ const (
 
 type visitorKey struct{}
 
-// visitorOf is who asked.
+// visitorOf is the visitor who sent a request.
 func visitorOf(ctx context.Context) Visitor {
 	v, _ := ctx.Value(visitorKey{}).(Visitor)
 	return v

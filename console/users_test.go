@@ -316,12 +316,15 @@ func TestAccessOptions(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.5/32")}
 	for want, o := range map[string]Options{
 		`listen is "0.0.0.0:0": must be of this machine (127.0.0.1, [::1] or localhost) without TLS: give --tls-cert FILE`: {Listen: "0.0.0.0:0", Users: file},
-		`users is "": must name a file for a console that others reach`:                                                    {Listen: "0.0.0.0:0", TLSCert: "c", TLSKey: "k"},
-		`users is "": must name a file for a console that others reach, by itself`:                                         {Listen: "127.0.0.1:0", TrustedProxies: proxies},
+		`users is "": must name a file for a console that other machines reach`:                                            {Listen: "0.0.0.0:0", TLSCert: "c", TLSKey: "k"},
+		`users is "": must name a file for a console that other machines reach, by itself`:                                 {Listen: "127.0.0.1:0", TrustedProxies: proxies},
 		`tls-key is "": must be given with --tls-cert`:                                                                     {Listen: "127.0.0.1:0", TLSCert: "c"},
 		`tls-key is "k": must be given with --tls-cert`:                                                                    {Listen: "127.0.0.1:0", TLSKey: "k"},
 		`users is "` + file + `": file of users ` + file + `, line 1: role "boss": must be viewer, operator, admin`:        {Listen: "127.0.0.1:0", Users: file},
 		`users is "` + file + `2": file of users ` + file + `2: cannot be read`:                                            {Listen: "127.0.0.1:0", Users: file + "2"},
+		`proxy-user-header is "X-User": is read from a trusted proxy alone: give --trusted-proxy`:                          {Listen: "127.0.0.1:0", ProxyUserHeader: "X-User"},
+		`proxy-user-header is "a b": must be the name of a header`:                                                         {Listen: "127.0.0.1:0", ProxyUserHeader: "a b"},
+		`host is "http://plant.example": must be a name as a browser shows it`:                                             {Listen: "127.0.0.1:0", Hosts: []string{"http://plant.example"}},
 		`tls-cert is "c": open c: no such file or directory; --tls-cert and --tls-key must name PEM files`:                 {Listen: "127.0.0.1:0", TLSCert: "c", TLSKey: "k"},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {

@@ -22,7 +22,7 @@ type consoleCmd struct {
 		Add    consoleUserAddCmd    `cmd:"" help:"Add a user with a role and a password."`
 		List   consoleUserListCmd   `cmd:"" help:"List the users."`
 		Remove consoleUserRemoveCmd `cmd:"" help:"Remove a user, whose sessions end."`
-	} `cmd:"" help:"Manage the people who may use the console."`
+	} `cmd:"" help:"Manage the users of the console."`
 	Token struct {
 		Add    consoleTokenAddCmd    `cmd:"" help:"Make a token for a program, with a role, and print it once."`
 		List   consoleTokenListCmd   `cmd:"" help:"List the tokens, without what is secret in them."`
@@ -36,12 +36,12 @@ type consoleServeCmd struct {
 	checkRules   `embed:""`
 }
 
-// consoleFlags is by which names, and by whom, a console may be used, and what it shows beside job orders.
+// consoleFlags are the names and the users of a console, and what it shows beside job orders.
 type consoleFlags struct {
 	Host            []string `help:"Names beside localhost and those of the certificate that a browser may call the console by." placeholder:"NAME"`
 	TLSCert         string   `name:"tls-cert" type:"path" help:"PEM file of the certificate of the console, with its chain; read anew when it changes. Without it the console speaks plain HTTP." placeholder:"FILE"`
 	TLSKey          string   `name:"tls-key" type:"path" help:"PEM file of its key." placeholder:"FILE"`
-	Users           string   `type:"path" help:"File of users and tokens, who must log in: takt console user add makes it. Without it everyone who reaches this machine is an operator." placeholder:"FILE"`
+	Users           string   `type:"path" help:"File of users and tokens, who must log in: takt console user add makes it. Without it each visitor from this machine is an operator." placeholder:"FILE"`
 	TrustedProxy    []string `help:"Addresses of proxies with TLS, each a network such as 10.0.0.5/32, that may name the user and alone may use plain HTTP." placeholder:"CIDR"`
 	Board           []string `sep:"none" help:"Job board to show, as takt board has it: redis://host:port/db?namespace=taskflow, or zookeeper://host1,host2/taskflow/jobs; may be repeated." placeholder:"URL"`
 	ProxyUserHeader string   `help:"Header in which they name the user." default:"X-Forwarded-User" placeholder:"HEADER"`

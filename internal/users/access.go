@@ -34,13 +34,13 @@ func RoleOf(name string) Role { return Role(slices.Index(Roles, name) + 1) }
 
 // Visitor is who sent a request.
 type Visitor struct {
-	Name    string // "" = nobody logs in here
+	Name    string // "" = the server has no users
 	Role    Role
 	Address string // without port
 	Session bool   // began here, so that it can be ended here
 }
 
-// Alone tells whether nobody logs in here, so that there are no admins.
+// Alone tells whether the server has no users, so that there are no admins.
 func (v Visitor) Alone() bool { return v.Name == "" && v.Role == Operator }
 
 // Access says who uses a server over HTTP. Make it with NewAccess. It is for several goroutines at once.

@@ -48,7 +48,10 @@ func (d *Directory) read() error {
 
 // refresh reads the file if it changed, or could not be read before. The caller holds the lock.
 func (d *Directory) refresh(now time.Time) {
-	if err := d.watch.Look(now); err != nil {
+	had := len(d.users) + len(d.tokens)
+	if err := d.watch.Look(now); err == nil && had > 0 && len(d.users)+len(d.tokens) == 0 {
+		d.log.Warn("the file of users of the console is empty now: all sessions and tokens have ended", "file", d.file)
+	} else if err != nil {
 		d.log.Error("the users of the console stay as they were, also those removed since: mend the file, or let the console read it", "err", err)
 	}
 }
@@ -82,11 +85,11 @@ func (p Judge) Password(ctx context.Context, u User, password string) (bool, err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	hash := cmp.Or(u.hash, nobody)
+	hash := cmp.Or(u.hash, noUser)
 	if hash == noPassword {
-		hash = nobody
+		hash = noUser
 	}
 	within := password[:min(len(password), maxPassword)]
 	right := bcrypt.CompareHashAndPassword([]byte(hash), []byte(within)) == nil
-	return right && hash != nobody && within == password, nil
+	return right && hash != noUser && within == password, nil
 }

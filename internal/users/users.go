@@ -43,8 +43,8 @@ const (
 	noPassword   = "-" // of a user whom a proxy knows
 )
 
-// nobody is the hash of a password that nobody has, in the place of a user that there is not.
-const nobody = "$2a$12$asH6J81z9I9YFQhZtmiswedUe1iStoRsDu0C6zN9xEi7p2BciWNVW"
+// noUser is compared in the place of a user that is not in the file, which takes as long. No password has this hash.
+const noUser = "$2a$12$asH6J81z9I9YFQhZtmiswedUe1iStoRsDu0C6zN9xEi7p2BciWNVW"
 
 // Roles are those that there are. Each may do what those before it may.
 var Roles = []string{"viewer", "operator", "admin"}
@@ -151,7 +151,7 @@ func parseLine(words []string) (u User, err error) {
 		}
 		return u, nil
 	}
-	if cost, err := bcrypt.Cost([]byte(u.hash)); u.hash != noPassword && (err != nil || cost != passwordCost || len(u.hash) != len(nobody)) {
+	if cost, err := bcrypt.Cost([]byte(u.hash)); u.hash != noPassword && (err != nil || cost != passwordCost || len(u.hash) != len(noUser)) {
 		return u, fmt.Errorf("the hash must be bcrypt of cost %d, or - for a user whom a proxy knows: takt console user add makes it", passwordCost)
 	}
 	return u, nil

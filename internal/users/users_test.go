@@ -138,6 +138,8 @@ func TestDirectory(t *testing.T) {
 		{"a broken file", func() { testenv.Must(t, os.WriteFile(file, []byte("broken"), 0o600)) }, 3, true, true},
 		{"no file", func() { testenv.Must(t, os.Remove(file)) }, 5, true, true},
 		{"a new file", func() { testenv.Must(t, users.Add(file, ci)) }, 7, false, true},
+		{"an empty file", func() { testenv.Must(t, os.WriteFile(file, nil, 0o600)) }, 9, false, false},
+		{"the same file again", func() { testenv.Must(t, users.Add(file, ci)) }, 11, false, true},
 		{"the end of the token", func() {}, 3600, false, false},
 	} {
 		c.change()
@@ -148,7 +150,7 @@ func TestDirectory(t *testing.T) {
 	if _, ok := d.Token(token[1:], day); ok {
 		t.Error("another token is taken")
 	}
-	if got := log.String(); strings.Count(got, "mend the file") != 2 || !strings.Contains(got, "line 1") {
+	if got := log.String(); strings.Count(got, "mend the file") != 2 || strings.Count(got, "is empty now") != 1 || !strings.Contains(got, "line 1") {
 		t.Errorf("log:\n%s", got)
 	}
 }
